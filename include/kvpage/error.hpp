@@ -24,7 +24,7 @@ enum class [[nodiscard]] errc : std::uint8_t {
   never_fits,          // more pages than the pool can ever hold: retrying is pointless
   stale_handle,        // the page has changed hands since this handle was granted
   double_release,      // this grant has been given up already, or more often than it was taken
-  null_page,           // page 0 cannot be owned
+  null_handle,         // the null page cannot be owned
   outside_pool,        // a page id at or above the pool's size
   reference_overflow,  // more references to one page than its counter holds
   outside_row,         // a token position or count that the row does not have
@@ -40,7 +40,7 @@ enum class [[nodiscard]] errc : std::uint8_t {
     case errc::never_fits: return "never fits: larger than the pool";
     case errc::stale_handle: return "stale handle: the page has changed hands";
     case errc::double_release: return "double release: this grant was already given up";
-    case errc::null_page: return "null page: page 0 cannot be owned";
+    case errc::null_handle: return "null handle: page 0 cannot be owned";
     case errc::outside_pool: return "outside pool: no such page id";
     case errc::reference_overflow: return "reference overflow: too many references to one page";
     case errc::outside_row: return "outside row: no such token position";
