@@ -1,0 +1,152 @@
+// kvpage: one request's pages, in the order of its tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "config.hpp"
+#include "error.hpp"
+#include "page_pool.hpp"
+
+namespace kvpage::inline v0 {
+
+// Owns one reference to each of its pages; move-only.  Entry k holds tokens k x S to k x S + S - 1, where
+// S is the pool's tokens_per_page.  The handles are those of the grants: they are what a verifier
+// compares against.  The pool must outlive the table.
+//
+// Functions that give up pages take a fence: the newest launched step that may still touch them (0: none;
+// see page_pool::release_after).  On any error the table is unchanged.
+template <class Pool>
+class block_table {
+ public:
+  using pool_type = Pool;
+  using handle = typename Pool::handle;
+
+  // Growth up to `reserved_pages` pages allocates no host memory.
+  explicit block_table(Pool& pool, std::size_t reserved_pages = 0,
+                       std::pmr::memory_resource* memory = std::pmr::get_default_resource())
+      : pool_{&pool}, pages_(memory) {
+    pages_.reserve(reserved_pages);
+  }
+
+  block_table(block_table&& other) noexcept
+      : pool_{other.pool_},
+        pages_{std::move(other.pages_)},
+        tokens_{std::exchange(other.tokens_, 0)},
+        dropped_{std::exchange(other.dropped_, 0)} {
+    other.pages_.clear();
+  }
+  block_table& operator=(block_table&& other) noexcept {
+    block_table taken{std::move(other)};
+    swap(taken);
+    return *this;
+  }
+  block_table(const block_table&) = delete;
+  block_table& operator=(const block_table&) = delete;
+
+  ~block_table() { abandon(); }
+
+  void swap(block_table& other) noexcept {
+    std::swap(pool_, other.pool_);
+    pages_.swap(other.pages_);
+    std::swap(tokens_, other.tokens_);
+    std::swap(dropped_, other.dropped_);
+  }
+
+  // Makes room for `tokens` more tokens, granting pages where the last one is full.
+  //   exhausted, never_fits (see page_pool::allocate); outside_row: more than max_tokens_per_row.
+  // O(1) a granted page.
+  [[nodiscard]] errc append(std::size_t tokens) {
+    if (tokens > max_tokens_per_row - tokens_) return errc::outside_row;
+    const std::size_t before = pages_.size();
+    const std::size_t after = pages_for(tokens_ + tokens, tokens_per_page());
+    if (after != before) {
+      pages_.resize(after);
+      if (const errc code = pool_->allocate(std::span{pages_}.subspan(before)); code != errc::ok) {
+        pages_.resize(before);
+        return code;
+      }
+    }
+    tokens_ += tokens;
+    return errc::ok;
+  }
+
+  // Keeps the first `tokens` tokens, as after rejected speculation; pages left without a token are released.
+  //   outside_row: longer than the row, or into its dropped front; otherwise as page_pool::release.
+  // O(1) a released page.
+  [[nodiscard]] errc truncate(std::size_t tokens, step_number fence = 0) {
+    if (tokens > tokens_ || tokens < dropped_ * tokens_per_page()) return errc::outside_row;
+    const std::size_t kept = pages_for(tokens, tokens_per_page());
+    KVPAGE_TRY(pool_->release_after(handles().subspan(kept), fence));
+    pages_.resize(kept);
+    tokens_ = tokens;
+    return errc::ok;
+  }
+
+  // Gives up the `pages` leading pages still held, as a sliding window leaves them behind; their entries
+  // become the null page's and keep their place.
+  //   outside_row: more than the full pages that are left; otherwise as page_pool::release.
+  // O(1) a page.
+  [[nodiscard]] errc drop_front(std::size_t pages, step_number fence = 0) {
+    if (pages > tokens_ / tokens_per_page() - dropped_) return errc::outside_row;
+    const std::span dropped = std::span{pages_}.subspan(dropped_, pages);
+    KVPAGE_TRY(pool_->release_after(dropped, fence));
+    for (handle& page : dropped) page = handle{};
+    dropped_ += pages;
+    return errc::ok;
+  }
+
+  // Releases every page and empties the table.  Errors as page_pool::release.  O(pages()).
+  [[nodiscard]] errc release(step_number fence = 0) {
+    KVPAGE_TRY(pool_->release_after(handles().subspan(dropped_), fence));
+    clear();
+    return errc::ok;
+  }
+
+  // Empties the table whatever it holds: releases the pages that are still its own and leaves alone those
+  // that no longer are (under `tagged`; untagged, another request's reference may be hit).  Returns how
+  // many were left alone: 0, unless somebody released this table's pages behind its back.  O(pages()).
+  std::size_t abandon(step_number fence = 0) noexcept {
+    std::size_t left_alone = 0;
+    for (const handle& page : handles().subspan(dropped_)) {
+      if (pool_->release_after({&page, 1}, fence) != errc::ok) ++left_alone;
+    }
+    clear();
+    return left_alone;
+  }
+
+  // Where the token at `position` lies.  outside_row: at or past tokens(), or in the dropped front.  O(1).
+  [[nodiscard]] result<slot_index> slot(std::size_t position) const {
+    const std::size_t entry = position / tokens_per_page();
+    if (position >= tokens_ || entry < dropped_) return errc::outside_row;
+    return static_cast<slot_index>(std::uint64_t{pages_[entry].id()} * tokens_per_page() +
+                                   position % tokens_per_page());
+  }
+
+  [[nodiscard]] std::size_t tokens() const noexcept { return tokens_; }
+  [[nodiscard]] std::size_t pages() const noexcept { return pages_.size(); }  // the dropped front included
+  [[nodiscard]] std::size_t dropped_pages() const noexcept { return dropped_; }
+  [[nodiscard]] std::size_t last_page_len() const noexcept { return last_page_len_for(tokens_, tokens_per_page()); }
+  [[nodiscard]] std::size_t tokens_per_page() const noexcept { return pool_->tokens_per_page(); }
+
+  // pages() handles; the dropped front's are null.
+  [[nodiscard]] std::span<const handle> handles() const noexcept { return pages_; }
+
+ private:
+  void clear() noexcept {
+    pages_.clear();
+    tokens_ = 0;
+    dropped_ = 0;
+  }
+
+  Pool* pool_;
+  std::pmr::vector<handle> pages_;
+  std::size_t tokens_ = 0;
+  std::size_t dropped_ = 0;
+};
+
+}  // namespace kvpage::inline v0

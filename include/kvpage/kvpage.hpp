@@ -1,0 +1,14 @@
+// kvpage: everything that needs no CUDA.
+#pragma once
+
+#include "block_table.hpp"
+#include "config.hpp"
+#include "decode_batch.hpp"
+#include "element.hpp"
+#include "error.hpp"
+#include "integrity.hpp"
+#include "page_handle.hpp"
+#include "page_pool.hpp"
+#include "verdict.hpp"
+#include "verify.hpp"
+#include "version.hpp"

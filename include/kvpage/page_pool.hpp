@@ -1,0 +1,425 @@
+// kvpage: who owns which page.
+//
+// A pool of n pages hands out ids 1 to n - 1; page 0 is the null page.  It manages numbers only: the
+// memory behind them is the engine's.  All storage is allocated by the constructor: 8 bytes a page
+// untagged, 12 bytes tagged.  One thread owns a pool, as schedulers do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <span>
+#include <vector>
+
+#include "config.hpp"
+#include "error.hpp"
+#include "fence_list.hpp"
+#include "free_list.hpp"
+#include "page_audit.hpp"
+#include "page_handle.hpp"
+#include "page_record.hpp"
+
+namespace kvpage::inline v0 {
+
+struct pool_options {
+  std::uint64_t pages;  // the null page included: 2 to max_pages_per_pool
+  std::uint32_t tokens_per_page = 16;
+  reuse_order reuse = reuse_order::lifo;
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+};
+
+template <element E, integrity_policy P>
+class page_pool {
+ public:
+  using element_type = E;
+  using policy = P;
+  using handle = page_handle<E, P>;
+
+  // Throws std::invalid_argument for options out of range, std::bad_alloc.
+  explicit page_pool(const pool_options& options);
+  page_pool(const page_pool&) = delete;
+  page_pool& operator=(const page_pool&) = delete;
+
+  // Grants out.size() fresh pages with one reference each: all, or none.
+  //   exhausted: not enough free pages now; never_fits: more than the pool can ever grant.
+  // O(1) a page.
+  [[nodiscard]] errc allocate(std::span<handle> out) noexcept;
+
+  // Adds one reference to each page, which must be referenced already: all, or none.
+  //   stale_handle, double_release (nobody holds it), null_handle, outside_pool, reference_overflow.
+  // O(1) a page.
+  [[nodiscard]] errc retain(std::span<const handle> pages) noexcept;
+
+  // Drops one reference from each page: all, or none.  A page that loses its last reference changes its
+  // tag and is free at once; a published one keeps its tag and is cached.
+  //   stale_handle, double_release (also: the same page more often than it is referenced), null_handle,
+  //   outside_pool.
+  // O(1) a page.
+  [[nodiscard]] errc release(std::span<const handle> pages) noexcept;
+
+  // As `release`, but pages that lose their last reference stay out of circulation until retire(step):
+  // for pages that a launched step, up to number `step`, may still touch.
+  [[nodiscard]] errc release_after(std::span<const handle> pages, step_number step) noexcept;
+
+  // All steps up to and including `step` have finished on the device: pages fenced until then become
+  // free.  O(1) a page.
+  void retire(step_number step) noexcept;
+
+  // ok if the handle's page is live or cached and still of the handle's generation; otherwise the error
+  // that `release` would give.  Untagged, the generation cannot be told.  O(1).
+  [[nodiscard]] errc check(handle page) const noexcept;
+
+  // --- Published pages: for prefix_index, which finds them again by their tokens. ---
+
+  // A live page that others may find: it is cached, not freed, when its last reference goes.
+  [[nodiscard]] errc publish(handle page) noexcept;
+
+  // Ends a page's publication; a cached page is thereby evicted: its tag changes and it is free.
+  [[nodiscard]] errc withdraw(handle page) noexcept;
+
+  // Takes the first reference to a cached page.  double_release if the page is not cached.
+  [[nodiscard]] errc revive(handle page) noexcept;
+
+  // Calls visit(page) for every page that became cached since the last call, in that order.
+  template <class Visit>
+  void drain_newly_cached(Visit&& visit) noexcept;
+
+  // --- What is known of a page. ---
+
+  // Pages including the null page; ids are below this.
+  [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
+  [[nodiscard]] std::size_t capacity() const noexcept { return records_.size() - 1; }
+  [[nodiscard]] std::uint32_t tokens_per_page() const noexcept { return tokens_per_page_; }
+
+  // page < size().
+  [[nodiscard]] std::uint32_t references(page_id page) const noexcept { return records_[page].use.references(); }
+  [[nodiscard]] page_state state(page_id page) const noexcept { return records_[page].use.state(); }
+
+  // The page's present tag; page < size().  The null page's is 0.
+  [[nodiscard]] page_tag tag(page_id page) const noexcept
+    requires tagged_policy<P>
+  {
+    return records_[page].tag;
+  }
+
+  // O(1).
+  [[nodiscard]] pool_stats stats() const noexcept;
+
+  // Proves that every page is in exactly one state.  O(n); allocates one bit a page.
+  [[nodiscard]] pool_audit audit() const;
+
+ private:
+  using record = detail::page_record<P>;
+  using page_use = detail::page_use;
+  using page_chain = detail::page_chain;
+
+  [[nodiscard]] errc check_id(page_id page) const noexcept {
+    if (page - 1 < capacity()) [[likely]]  // wraps for the null page
+      return errc::ok;
+    return page == null_page ? errc::null_handle : errc::outside_pool;
+  }
+  [[nodiscard]] errc check_generation(handle page) const noexcept;
+  [[nodiscard]] errc check_referenced(handle page) const noexcept;
+
+  template <class GiveUp>
+  [[nodiscard]] errc drop(handle page, GiveUp& give_up) noexcept;
+  template <class GiveUp>
+  [[nodiscard]] errc drop_all(std::span<const handle> pages, GiveUp give_up) noexcept;
+  void undo_drops(std::span<const handle> pages) noexcept;
+
+  void end_grant(record& page) noexcept;
+  void set_free(page_id page) noexcept;
+  void append(page_chain& chain, page_id page, page_use use) noexcept;
+  void splice(page_chain& chain, const page_chain& tail) noexcept;
+
+  std::pmr::vector<record> records_;
+  detail::free_list free_;
+  detail::fence_list fences_;
+  page_chain newly_cached_;
+  std::size_t cached_ = 0;
+  std::size_t fenced_ = 0;
+  std::size_t retired_ = 0;
+  std::uint32_t tokens_per_page_;
+};
+
+// --- Construction, grant, references ---
+
+template <element E, integrity_policy P>
+page_pool<E, P>::page_pool(const pool_options& options)
+    : records_((detail::require_between("page_pool: pages (the null page included)", options.pages,
+                                        std::uint64_t{2}, max_pages_per_pool),
+                detail::require_between("page_pool: tokens_per_page", options.tokens_per_page, 1u, 1u << 20),
+                options.pages),
+               options.memory),
+      free_(static_cast<std::uint32_t>(options.pages - 1), options.reuse, options.memory),
+      tokens_per_page_{options.tokens_per_page} {
+  records_[null_page].use = page_use::retired();
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::allocate(std::span<handle> out) noexcept {
+  if (out.size() > free_.size()) [[unlikely]]
+    return out.size() > capacity() - retired_ ? errc::never_fits : errc::exhausted;
+  free_.take(out.size(), [&](std::size_t i, page_id page) {
+    record& granted = records_[page];
+    granted.use = page_use::once();
+    if constexpr (P::is_tagged) {
+      out[i] = handle{page, ++granted.tag};  // even to odd: a free page always has a live tag left
+    } else {
+      out[i] = handle{page};
+    }
+  });
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::retain(std::span<const handle> pages) noexcept {
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    errc code = check_referenced(pages[i]);
+    if (code == errc::ok) [[likely]] {
+      record& page = records_[pages[i].id()];
+      if (page.use.references() < page_use::max_references) [[likely]] {
+        page.use = page.use.more();
+        continue;
+      }
+      code = errc::reference_overflow;
+    }
+    for (const handle& added : pages.first(i)) records_[added.id()].use = records_[added.id()].use.fewer();
+    return code;
+  }
+  return errc::ok;
+}
+
+// --- Release.  Checks and changes happen in one pass; the rare error undoes what came before it. ---
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
+  page_chain cached;
+  KVPAGE_TRY(drop_all(pages, [&](page_id id, record& page) {
+    if (page.use.is_published()) {
+      append(cached, id, page.use.cached());
+    } else {
+      end_grant(page);
+      set_free(id);
+    }
+  }));
+  if (cached.count != 0) splice(newly_cached_, cached);
+  cached_ += cached.count;
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::release_after(std::span<const handle> pages, step_number step) noexcept {
+  if (step <= fences_.retired()) return release(pages);
+  page_chain fenced;
+  KVPAGE_TRY(drop_all(pages, [&](page_id id, record& page) {
+    if (!page.use.is_published()) end_grant(page);
+    append(fenced, id, page.use.fenced());
+  }));
+  if (fenced.count != 0) splice(fences_.at(step), fenced);
+  fenced_ += fenced.count;
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+void page_pool<E, P>::retire(step_number step) noexcept {
+  fences_.retire(step, [&](const page_chain& chain) {
+    fenced_ -= chain.count;
+    page_id id = chain.first;
+    for (std::size_t left = chain.count; left != 0; --left) {
+      const page_use use = records_[id].use;
+      if (use.is_published()) {
+        append(newly_cached_, id, use.cached());
+        ++cached_;
+      } else {
+        set_free(id);
+      }
+      id = use.next();
+    }
+  });
+}
+
+// Drops one reference; give_up(id, record) decides what becomes of a page that has lost its last.
+template <element E, integrity_policy P>
+template <class GiveUp>
+errc page_pool<E, P>::drop(handle page, GiveUp& give_up) noexcept {
+  KVPAGE_TRY(check_generation(page));
+  record& dropped = records_[page.id()];
+  if (dropped.use == page_use::once()) [[likely]] {
+    give_up(page.id(), dropped);
+    return errc::ok;
+  }
+  switch (dropped.use.references()) {
+    case 0: return errc::double_release;
+    case 1: give_up(page.id(), dropped); break;
+    default: dropped.use = dropped.use.fewer();
+  }
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+template <class GiveUp>
+errc page_pool<E, P>::drop_all(std::span<const handle> pages, GiveUp give_up) noexcept {
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (const errc code = drop(pages[i], give_up); code != errc::ok) [[unlikely]] {
+      undo_drops(pages.first(i));
+      return code;
+    }
+  }
+  return errc::ok;
+}
+
+// Gives back what drop() took.  The caller's chain has not been joined to anything yet and is dropped.
+template <element E, integrity_policy P>
+void page_pool<E, P>::undo_drops(std::span<const handle> pages) noexcept {
+  for (const handle& page : pages) {
+    record& dropped = records_[page.id()];
+    switch (dropped.use.state()) {
+      case page_state::live: dropped.use = dropped.use.more(); continue;
+      case page_state::free: free_.undo_push(); break;
+      case page_state::retired: --retired_; break;
+      case page_state::cached:
+      case page_state::fenced: break;
+    }
+    dropped.use = dropped.use.state() == page_state::retired ? page_use::once() : dropped.use.revived();
+    if constexpr (P::is_tagged) dropped.tag = page.tag();
+  }
+}
+
+// --- Published pages ---
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::publish(handle page) noexcept {
+  KVPAGE_TRY(check_referenced(page));
+  records_[page.id()].use = records_[page.id()].use.published();
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::withdraw(handle page) noexcept {
+  KVPAGE_TRY(check(page));
+  record& withdrawn = records_[page.id()];
+  withdrawn.use = withdrawn.use.withdrawn();
+  if (withdrawn.use.state() == page_state::live) return errc::ok;
+  end_grant(withdrawn);
+  if (withdrawn.use.state() == page_state::fenced) return errc::ok;
+  Expects(newly_cached_.count == 0);  // or the page may still hang in that chain
+  --cached_;
+  set_free(page.id());
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::revive(handle page) noexcept {
+  KVPAGE_TRY(check_generation(page));
+  record& revived = records_[page.id()];
+  if (revived.use.state() != page_state::cached) return errc::double_release;
+  Expects(newly_cached_.count == 0);  // or the page may still hang in that chain
+  revived.use = revived.use.revived();
+  --cached_;
+  return errc::ok;
+}
+
+template <element E, integrity_policy P>
+template <class Visit>
+void page_pool<E, P>::drain_newly_cached(Visit&& visit) noexcept {
+  page_id page = newly_cached_.first;
+  for (std::size_t left = newly_cached_.count; left != 0; --left) {
+    const page_id next = records_[page].use.next();
+    visit(page);
+    page = next;
+  }
+  newly_cached_ = {};
+}
+
+// --- Checks ---
+
+// In the pool, and of the handle's generation.
+template <element E, integrity_policy P>
+errc page_pool<E, P>::check_generation(handle page) const noexcept {
+  KVPAGE_TRY(check_id(page.id()));
+  if constexpr (P::is_tagged) {
+    const page_tag found = records_[page.id()].tag;
+    if (found != page.tag()) [[unlikely]]
+      return found == detail::next_tag<P>(page.tag()) ? errc::double_release : errc::stale_handle;
+  }
+  return errc::ok;
+}
+
+// ... and referenced by somebody.
+template <element E, integrity_policy P>
+errc page_pool<E, P>::check_referenced(handle page) const noexcept {
+  KVPAGE_TRY(check_generation(page));
+  return records_[page.id()].use.references() != 0 ? errc::ok : errc::double_release;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::check(handle page) const noexcept {
+  KVPAGE_TRY(check_generation(page));
+  const page_use use = records_[page.id()].use;
+  return use.references() != 0 || use.is_published() ? errc::ok : errc::double_release;
+}
+
+// --- Transitions ---
+
+// The grant is over: every handle of it is stale from here on.
+template <element E, integrity_policy P>
+void page_pool<E, P>::end_grant([[maybe_unused]] record& page) noexcept {
+  if constexpr (P::is_tagged) page.tag = detail::next_tag<P>(page.tag);
+}
+
+// Nobody's page becomes grantable again, unless its last generation is used up.
+template <element E, integrity_policy P>
+void page_pool<E, P>::set_free(page_id page) noexcept {
+  if constexpr (P::is_tagged) {
+    if (records_[page].tag == 0) [[unlikely]] {
+      records_[page].use = page_use::retired();
+      ++retired_;
+      return;
+    }
+  }
+  records_[page].use = page_use::free();
+  free_.push(page);
+}
+
+template <element E, integrity_policy P>
+void page_pool<E, P>::append(page_chain& chain, page_id page, page_use use) noexcept {
+  records_[page].use = use;
+  splice(chain, page_chain{page, page, 1});
+}
+
+template <element E, integrity_policy P>
+void page_pool<E, P>::splice(page_chain& chain, const page_chain& tail) noexcept {
+  if (chain.count == 0) {
+    chain = tail;
+    return;
+  }
+  record& last = records_[chain.last];
+  last.use = last.use.linked_to(tail.first);
+  chain.last = tail.last;
+  chain.count += tail.count;
+}
+
+// --- Accounts ---
+
+template <element E, integrity_policy P>
+pool_stats page_pool<E, P>::stats() const noexcept {
+  return {.capacity = capacity(),
+          .free = free_.size(),
+          .live = capacity() - free_.size() - cached_ - fenced_ - retired_,
+          .cached = cached_,
+          .fenced = fenced_,
+          .retired = retired_};
+}
+
+template <element E, integrity_policy P>
+pool_audit page_pool<E, P>::audit() const {
+  detail::page_auditor<P> auditor(records_);
+  free_.for_each([&](page_id page) { auditor.expect_listed(page, page_state::free); });
+  fences_.for_each([&](const page_chain& chain) { auditor.expect_chain(chain, page_state::fenced); });
+  auditor.expect_chain(newly_cached_, page_state::cached);
+  auditor.expect_records(stats());
+  return auditor.audit();
+}
+
+}  // namespace kvpage::inline v0
