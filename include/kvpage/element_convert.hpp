@@ -1,0 +1,57 @@
+// kvpage: conversion of whole arrays between element types and float, on the host.
+#pragma once
+
+#include <gsl/assert>
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+
+#include "element.hpp"
+
+namespace kvpage::inline v0 {
+
+// What a value outside the pages can be: an element, or float itself.
+template <class T>
+concept numeric = std::same_as<T, float> || element<T>;
+
+// One value from one numeric type to another, through float: exact on the way there, rounded once on the
+// way back.  Between equal types the bits stay as they are, NaNs included.
+template <numeric To, numeric From>
+[[nodiscard]] KVPAGE_HOST_DEVICE constexpr To convert_value(From value) noexcept {
+  if constexpr (std::same_as<To, From>) {
+    return value;
+  } else if constexpr (std::same_as<To, float>) {
+    return decode(value);
+  } else if constexpr (std::same_as<From, float>) {
+    return encode<To>(value);
+  } else {
+    return encode<To>(decode(value));
+  }
+}
+
+namespace detail {
+
+// The loop in blocks of a length known at compile time: compilers vectorise that even at -O2.
+inline constexpr std::size_t convert_block = 32;
+
+template <numeric To, numeric From, class Operation>
+constexpr void transform_blocks(const From* from, To* to, std::size_t count, Operation operation) noexcept {
+  std::size_t done = 0;
+  for (; done + convert_block <= count; done += convert_block) {
+    for (std::size_t i = 0; i < convert_block; ++i) to[done + i] = operation(from[done + i]);
+  }
+  for (; done < count; ++done) to[done] = operation(from[done]);
+}
+
+}  // namespace detail
+
+// to[i] = from[i] converted.  The spans have equal sizes and do not overlap.  O(n), vectorised.
+template <numeric To, numeric From>
+constexpr void convert_elements(std::span<const From> from, std::span<To> to) {
+  Expects(from.size() == to.size());
+  detail::transform_blocks(from.data(), to.data(), from.size(),
+                           [](From value) { return convert_value<To>(value); });
+}
+
+}  // namespace kvpage::inline v0
