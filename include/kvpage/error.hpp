@@ -18,7 +18,10 @@
 
 namespace kvpage::inline v0 {
 
-enum class [[nodiscard]] errc : std::uint8_t {
+// Ignoring one is a compiler warning.
+enum class [[nodiscard]] errc : std::uint8_t;
+
+enum class errc : std::uint8_t {
   ok = 0,
   exhausted,           // not enough free pages now; may succeed after others have released theirs
   never_fits,          // more pages than the pool can ever hold: retrying is pointless
@@ -87,8 +90,8 @@ constexpr void require_between(const char* what, Value value, std::type_identity
 }  // namespace kvpage::inline v0
 
 // Returns early with the error, if `expression` (an errc) is one.
-#define KVPAGE_TRY(expression)                                                          \
-  do {                                                                                  \
+#define KVPAGE_TRY(expression)                                                              \
+  do {                                                                                      \
     if (const ::kvpage::errc kvpage_code = (expression); kvpage_code != ::kvpage::errc::ok) \
-      return kvpage_code;                                                               \
+      return kvpage_code;                                                                   \
   } while (false)

@@ -20,8 +20,8 @@ struct untagged {
 // that has used up its generations is retired for good, so an old handle never becomes valid again.
 // Tags take 32 bits wherever they are stored; narrow ones exist to reach the last generation in a test.
 template <std::unsigned_integral Int, int Bits = std::numeric_limits<Int>::digits>
-  requires(Bits >= 2 && Bits <= std::numeric_limits<Int>::digits && Bits <= 32)
 struct basic_tagged {
+  static_assert(Bits >= 2 && Bits <= std::numeric_limits<Int>::digits && Bits <= 32);
   static constexpr bool is_tagged = true;
   static constexpr page_tag last_live_tag = static_cast<page_tag>((std::uint64_t{1} << Bits) - 1);
 };

@@ -1,0 +1,2 @@
+// expect: an error
+int main() {}
