@@ -4,7 +4,7 @@
 #include <array>
 #include <iostream>
 
-using fp8_pool = kvpage::page_pool<kvpage::fp8_e4m3, kvpage::tagged>;  // or kvpage::untagged: no tags, no cost
+using fp8_pool = kvpage::page_pool<kvpage::fp8_e4m3, kvpage::tagged>;  // or untagged: no tags, no cost
 using fp8_table = kvpage::block_table<fp8_pool>;
 using kvpage::errc;
 

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs what is missing (and says so), builds kvpage-replay into build/release and replays serving traffic
+# with injected faults twice: without tags, where foreign reads reach requests, and with tags, where none does.
+# The traffic is generated, or read from a Mooncake-format file: cmake/demo.sh [FILE], or KVPAGE_TRACE=FILE.
+set -euo pipefail
+trace=${1-${KVPAGE_TRACE-}}
+if [[ -n $trace ]]; then trace=$(realpath "$trace"); fi
+cd "$(dirname "$0")/.."
+
+cmake/bootstrap.sh
+cmake --workflow --preset replay
+
+faults=stale_table=20,early_free=20,wrong_page=20,out_of_range=20,short_row=20,double_free=20
+for policy in untagged tagged; do
+  echo
+  echo "== $policy"
+  build/release/examples/replay/kvpage-replay --policy "$policy" --faults "$faults" ${trace:+--trace "$trace"}
+done

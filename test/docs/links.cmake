@@ -1,0 +1,16 @@
+# Every relative link in a document of the tree leads to a file or folder.
+cmake_minimum_required(VERSION 3.25)
+file(GLOB_RECURSE documents ${ROOT}/include/*.md ${ROOT}/bench/*.md ${ROOT}/examples/*.md ${ROOT}/test/*.md)
+file(GLOB top ${ROOT}/*.md)
+foreach(document IN LISTS documents top)
+  file(READ ${document} text)
+  string(REPLACE "](" "\n@" text "${text}")  # CMake lists don't hold brackets
+  string(REGEX MATCHALL "\n@[^)# \n]+" links "${text}")
+  cmake_path(GET document PARENT_PATH folder)
+  foreach(link IN LISTS links)
+    string(SUBSTRING "${link}" 2 -1 link)
+    if(NOT link MATCHES "^[a-z]+:" AND NOT EXISTS "${folder}/${link}")
+      message(SEND_ERROR "${document}: nothing at ${link}")
+    endif()
+  endforeach()
+endforeach()
