@@ -105,7 +105,8 @@ struct small_float {
     constexpr std::int32_t infinity = FirstNan - 1;
     constexpr bool has_infinity = (infinity & ((1 << MantissaBits) - 1)) == 0;
     const bool is_infinity = has_infinity && magnitude == infinity;
-    const std::uint32_t extended = is_infinity ? static_cast<std::uint32_t>(float_infinity_bits) | sign : number;
+    const std::uint32_t extended =
+        is_infinity ? static_cast<std::uint32_t>(float_infinity_bits) | sign : number;
     return float_from_bits(magnitude >= FirstNan ? 0x7FFFFFFFu : extended);
   }
 
@@ -156,13 +157,13 @@ struct element_traits<fp8_e5m2> : detail::small_float_traits<fp8_e5m2, detail::f
 };
 
 template <class E>
-concept element = std::is_trivially_copyable_v<E> && (sizeof(E) == 1 || sizeof(E) == 2 || sizeof(E) == 4) &&
+concept element = std::is_trivially_copyable_v<E> &&(sizeof(E) == 1 || sizeof(E) == 2 || sizeof(E) == 4) &&
                   requires(E value, float number) {
-                    { element_traits<E>::name } -> std::convertible_to<std::string_view>;
-                    { element_traits<E>::largest } -> std::convertible_to<float>;
-                    { element_traits<E>::decode(value) } -> std::same_as<float>;
-                    { element_traits<E>::encode(number) } -> std::same_as<E>;
-                  };
+  { element_traits<E>::name } -> std::convertible_to<std::string_view>;
+  { element_traits<E>::largest } -> std::convertible_to<float>;
+  { element_traits<E>::decode(value) } -> std::same_as<float>;
+  { element_traits<E>::encode(number) } -> std::same_as<E>;
+};
 
 // The value of an element.  Exact; NaN stays NaN.
 template <element E>

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "checked_math.hpp"
 #include "config.hpp"
 #include "error.hpp"
 #include "page_shape.hpp"
@@ -48,31 +49,39 @@ class page_layout {
     require_aligned("page_layout: layer_stride", layer_stride, shape.alignment());
     const std::uint64_t to_last_page = detail::checked_product(what, pages - 1, page_stride);
     const std::uint64_t to_last_layer = detail::checked_product(what, shape.layers() - 1, layer_stride);
-    bytes_ = detail::checked_sum(what, detail::checked_sum(what, to_last_page, to_last_layer), shape.block_bytes());
+    bytes_ = detail::checked_sum(what, detail::checked_sum(what, to_last_page, to_last_layer),
+                                 shape.block_bytes());
     // The smaller stride steps over a block, the larger one over all that the smaller one reaches.
     if (page_stride > layer_stride) {
       require_room("page_layout: layer_stride", shape.layers(), layer_stride, shape.block_bytes());
       require_room("page_layout: page_stride", pages, page_stride, to_last_layer + shape.block_bytes());
     } else {
       require_room("page_layout: page_stride", pages, page_stride, shape.block_bytes());
-      require_room("page_layout: layer_stride", shape.layers(), layer_stride, to_last_page + shape.block_bytes());
+      require_room("page_layout: layer_stride", shape.layers(), layer_stride,
+                   to_last_page + shape.block_bytes());
     }
   }
 
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t pages() const noexcept { return pages_; }
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t page_stride() const noexcept { return page_stride_; }
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t layer_stride() const noexcept { return layer_stride_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t page_stride() const noexcept {
+    return page_stride_;
+  }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t layer_stride() const noexcept {
+    return layer_stride_;
+  }
   // From the first block's first byte to the last one's end.
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t bytes() const noexcept { return bytes_; }
 
   // page < pages(), layer < the shape's layers().
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t block_offset(page_id page, std::uint32_t layer) const noexcept {
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t block_offset(page_id page,
+                                                                        std::uint32_t layer) const noexcept {
     return page * page_stride_ + layer * layer_stride_;
   }
 
  private:
   // A stride that is never taken may be anything.
-  static constexpr void require_room(const char* what, std::uint64_t count, std::uint64_t stride, std::uint64_t bytes) {
+  static constexpr void require_room(const char* what, std::uint64_t count, std::uint64_t stride,
+                                     std::uint64_t bytes) {
     if (count > 1) detail::require_between(what, stride, bytes, detail::max_bytes);
   }
 

@@ -20,17 +20,19 @@
 //   mla_656, a token:  | 512 e4m3 latent | 4 fp32 scales, of 128 elements each | 64 bf16 rope |
 //            byte      0                 512                                   528            656
 //
-//   mla_584, a block:  | S x (448 e4m3 latent | 64 bf16 rope) | S x (7 UE8M0 scales, of 64 elements | 0) | fill |
-//            byte      0                                    576 S                                    584 S    to a
+//   mla_584, a block:  | S x (448 e4m3 latent | 64 bf16 rope) | S x (7 UE8M0 scales, of 64 elements | 0) |
+//   fill |
+//            byte      0                                    576 S                                    584 S to
+//            a
 //                                                                                       multiple of 576
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "checked_math.hpp"
 #include "config.hpp"
 #include "element.hpp"
 #include "error.hpp"
@@ -68,29 +70,6 @@ struct mla_shape_options {
   scale_rule scales = scale_rule::none;
 };
 
-namespace detail {
-
-// The largest distance that pointers can have.
-inline constexpr std::uint64_t max_bytes = std::numeric_limits<std::int64_t>::max();
-
-// a x b, a + b; throws std::invalid_argument past max_bytes.
-constexpr std::uint64_t checked_product(const char* what, std::uint64_t a, std::uint64_t b) {
-  if (b == 0 || a <= max_bytes / b) return a * b;
-  throw std::invalid_argument(std::string(what) + ": " + std::to_string(a) + " x " + std::to_string(b) +
-                              " bytes do not fit 63 bits");
-}
-constexpr std::uint64_t checked_sum(const char* what, std::uint64_t a, std::uint64_t b) {
-  if (a <= max_bytes && b <= max_bytes - a) return a + b;
-  throw std::invalid_argument(std::string(what) + ": " + std::to_string(a) + " + " + std::to_string(b) +
-                              " bytes do not fit 63 bits");
-}
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t multiple) noexcept {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace detail
-
 class page_shape {
  public:
   // Each throws std::invalid_argument for a count of zero or out of range, for scales on elements wider
@@ -103,30 +82,42 @@ class page_shape {
   // --- Counts.  A block has parts() x tokens_per_page() x heads() vectors of dim() elements. ---
 
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t layers() const noexcept { return layers_; }
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t tokens_per_page() const noexcept { return tokens_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t tokens_per_page() const noexcept {
+    return tokens_;
+  }
   // 2: K and V; 1: MLA.
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t parts() const noexcept { return parts_; }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t heads() const noexcept { return heads_; }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t dim() const noexcept { return dim_; }
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t element_bytes() const noexcept { return element_bytes_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t element_bytes() const noexcept {
+    return element_bytes_;
+  }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr scale_rule scales() const noexcept { return rule_; }
 
   // A vector's first `encoded_dim()` values are elements; the others, of the published formats, are bf16.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t encoded_dim() const noexcept { return encoded_dim_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t encoded_dim() const noexcept {
+    return encoded_dim_;
+  }
   // Values that share a scale, and the scales stored for a vector (0, unless computed).
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t tile_dim() const noexcept { return tile_dim_; }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t tiles() const noexcept {
     return scale_bytes_ == 0 ? 0 : encoded_dim_ / tile_dim_;
   }
   // 4: fp32; 1: UE8M0, the exponent alone; 0: none stored.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t scale_bytes() const noexcept { return scale_bytes_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t scale_bytes() const noexcept {
+    return scale_bytes_;
+  }
 
   // --- Bytes ---
 
   // Of one token in all layers, scales included; without a block's fill.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t token_bytes() const noexcept { return token_bytes_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t token_bytes() const noexcept {
+    return token_bytes_;
+  }
   // Of one layer of a page, and of all its layers.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t block_bytes() const noexcept { return block_bytes_; }
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t block_bytes() const noexcept {
+    return block_bytes_;
+  }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t page_bytes() const noexcept {
     return block_bytes_ * layers_;
   }
@@ -136,24 +127,27 @@ class page_shape {
   // --- Offsets in a block, in bytes ---
 
   // Of a vector's first element.  part < parts(), token < tokens_per_page(), head < heads().
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t vector_offset(std::uint32_t part, std::uint32_t token,
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t vector_offset(std::uint32_t part,
+                                                                         std::uint32_t token,
                                                                          std::uint32_t head) const noexcept {
     return vectors_.at(part, token, head);
   }
   // Of a vector's first bf16 value, where it has any.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t rope_offset(std::uint32_t part, std::uint32_t token,
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t rope_offset(std::uint32_t part,
+                                                                       std::uint32_t token,
                                                                        std::uint32_t head) const noexcept {
     return vectors_.at(part, token, head) + rope_in_vector_;
   }
   // Of a vector's first stored scale; the others follow it.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t scale_offset(std::uint32_t part, std::uint32_t token,
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t scale_offset(std::uint32_t part,
+                                                                        std::uint32_t token,
                                                                         std::uint32_t head) const noexcept {
     return scale_base_ + scales_.at(part, token, head);
   }
 
   // Where a calibrated scale stands in the storage's table of calibrated_scales() floats.
-  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t calibrated_index(std::uint32_t layer, std::uint32_t part,
-                                                                            std::uint32_t head) const noexcept {
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint64_t calibrated_index(
+      std::uint32_t layer, std::uint32_t part, std::uint32_t head) const noexcept {
     const std::uint64_t tensor = std::uint64_t{layer} * parts_ + part;
     return rule_ == scale_rule::per_head ? tensor * heads_ + head : tensor;
   }
@@ -174,7 +168,8 @@ class page_shape {
     std::uint64_t token = 0;
     std::uint64_t head = 0;
 
-    KVPAGE_HOST_DEVICE constexpr std::uint64_t at(std::uint32_t p, std::uint32_t t, std::uint32_t h) const noexcept {
+    KVPAGE_HOST_DEVICE constexpr std::uint64_t at(std::uint32_t p, std::uint32_t t,
+                                                  std::uint32_t h) const noexcept {
       return p * part + t * token + h * head;
     }
     friend constexpr bool operator==(const strides&, const strides&) = default;
@@ -184,13 +179,16 @@ class page_shape {
 
   // Strides of [parts, tokens, heads] or [parts, heads, tokens] cells of `cell` bytes each.
   [[nodiscard]] constexpr strides dense(head_order order, std::uint64_t cell) const {
-    const std::uint64_t part = detail::checked_product("page_shape: a block", std::uint64_t{tokens_} * heads_, cell);
-    return order == head_order::nhd ? strides{part, heads_ * cell, cell} : strides{part, cell, tokens_ * cell};
+    const std::uint64_t part =
+        detail::checked_product("page_shape: a block", std::uint64_t{tokens_} * heads_, cell);
+    return order == head_order::nhd ? strides{part, heads_ * cell, cell}
+                                    : strides{part, cell, tokens_ * cell};
   }
 
   static constexpr page_shape flat(const kv_shape_options& options, std::uint32_t parts);
-  static constexpr page_shape published(std::uint32_t layers, std::uint32_t tokens_per_page, std::uint32_t latent_dim,
-                                        std::uint32_t tile_dim, std::uint32_t scale_bytes);
+  static constexpr page_shape published(std::uint32_t layers, std::uint32_t tokens_per_page,
+                                        std::uint32_t latent_dim, std::uint32_t tile_dim,
+                                        std::uint32_t scale_bytes);
   constexpr void set_bytes(std::uint64_t token_in_layer, std::uint64_t block);
 
   std::uint32_t layers_ = 0, tokens_ = 0, parts_ = 0, heads_ = 0, dim_ = 0;
@@ -308,12 +306,12 @@ constexpr std::uint64_t page_shape::fingerprint() const noexcept {
     for (int byte = 0; byte < 8; ++byte) hash = (hash ^ ((value >> (8 * byte)) & 0xFF)) * 0x100000001B3;
   };
   for (const char letter : std::string_view{element_traits<E>::name}) mix(static_cast<std::uint8_t>(letter));
-  for (const std::uint64_t value : {std::uint64_t{layers_}, std::uint64_t{tokens_}, std::uint64_t{parts_},
-                                    std::uint64_t{heads_}, std::uint64_t{dim_}, std::uint64_t{element_bytes_},
-                                    std::uint64_t{encoded_dim_}, std::uint64_t{tile_dim_},
-                                    std::uint64_t{scale_bytes_}, static_cast<std::uint64_t>(rule_), vectors_.part,
-                                    vectors_.token, vectors_.head, scales_.part, scales_.token, scales_.head,
-                                    rope_in_vector_, scale_base_, block_bytes_})
+  for (const std::uint64_t value :
+       {std::uint64_t{layers_}, std::uint64_t{tokens_}, std::uint64_t{parts_}, std::uint64_t{heads_},
+        std::uint64_t{dim_}, std::uint64_t{element_bytes_}, std::uint64_t{encoded_dim_},
+        std::uint64_t{tile_dim_}, std::uint64_t{scale_bytes_}, static_cast<std::uint64_t>(rule_),
+        vectors_.part, vectors_.token, vectors_.head, scales_.part, scales_.token, scales_.head,
+        rope_in_vector_, scale_base_, block_bytes_})
     mix(value);
   return hash;
 }

@@ -127,7 +127,8 @@ TYPED_TEST(Element, MidpointsRoundToEvenAndTheirNeighboursToTheNearest) {
     const int sign = patterns<TypeParam> / 2;
     EXPECT_EQ(encode<TypeParam>(midpoint), pattern<TypeParam>(even)) << std::hex << bits;
     EXPECT_EQ(encode<TypeParam>(-midpoint), pattern<TypeParam>(even | sign)) << std::hex << bits;
-    EXPECT_EQ(encode<TypeParam>(std::nextafter(midpoint, 0.0f)), pattern<TypeParam>(bits)) << std::hex << bits;
+    EXPECT_EQ(encode<TypeParam>(std::nextafter(midpoint, 0.0f)), pattern<TypeParam>(bits))
+        << std::hex << bits;
     EXPECT_EQ(encode<TypeParam>(std::nextafter(midpoint, infinity)), pattern<TypeParam>(bits + 1))
         << std::hex << bits;
   }
@@ -164,7 +165,7 @@ TEST(Element, CaseJConversionsSaturateAndKeepNan) {
   const struct {
     float value;
     int bits;
-  } cases[] = {{256, 0x78}, {300, 0x79},   {448, 0x7E},   {449, 0x7E}, {464, 0x7E},
+  } cases[] = {{256, 0x78}, {300, 0x79},  {448, 0x7E},   {449, 0x7E}, {464, 0x7E},
                {465, 0x7E}, {1000, 0x7E}, {-1000, 0xFE}, {nan, 0x7F}, {infinity, 0x7E}};
   for (const auto& c : cases) EXPECT_EQ(encode<fp8_e4m3>(c.value).bits, c.bits) << c.value;
 }
@@ -225,7 +226,8 @@ TEST(ElementAgainstCuda, EveryPatternDecodesToTheSameBits) {
     const auto raw = static_cast<unsigned short>(bits);
     const __nv_bfloat16_raw wide{raw};
     const __half_raw half{raw};
-    ASSERT_EQ(float_bits(decode(pattern<bf16>(bits))), float_bits(__bfloat162float(wide))) << std::hex << bits;
+    ASSERT_EQ(float_bits(decode(pattern<bf16>(bits))), float_bits(__bfloat162float(wide)))
+        << std::hex << bits;
     ASSERT_EQ(float_bits(decode(pattern<fp16>(bits))), float_bits(__half2float(half))) << std::hex << bits;
   }
   for (int bits = 0; bits < 1 << 8; ++bits) {

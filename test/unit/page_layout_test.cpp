@@ -13,8 +13,11 @@ using kvpage::page_layout;
 using kvpage::page_shape;
 
 constexpr page_shape small_shape(std::uint32_t layers) {
-  return page_shape::kv(
-      {.layers = layers, .kv_heads = 2, .head_dim = 3, .tokens_per_page = 4, .element_bytes = 2});  // 96-byte blocks
+  return page_shape::kv({.layers = layers,
+                         .kv_heads = 2,
+                         .head_dim = 3,
+                         .tokens_per_page = 4,
+                         .element_bytes = 2});  // 96-byte blocks
 }
 
 // Every block inside the layout's bytes, no byte in two blocks; returns how many bytes are in none.
@@ -76,7 +79,8 @@ TEST(PageLayout, OverlapMisalignmentAndOverflowAreRefused) {
 
 // A shape whose dense block has the wanted bytes.
 constexpr page_shape shape_of(std::uint32_t block_bytes) {
-  return page_shape::kv({.layers = 1, .kv_heads = 1, .head_dim = block_bytes / 4, .tokens_per_page = 1, .element_bytes = 2});
+  return page_shape::kv(
+      {.layers = 1, .kv_heads = 1, .head_dim = block_bytes / 4, .tokens_per_page = 1, .element_bytes = 2});
 }
 
 // Addresses only: nothing of this size is allocated.
@@ -87,7 +91,8 @@ TEST(PageLayout, CaseIAddressesPast32Bits) {
   EXPECT_EQ(address(7'768, 276'480), 2'147'696'640u);
   EXPECT_EQ(address(262'144, 16'384), 4'294'967'296u) << "32 bits would alias page 0";
   EXPECT_EQ(address(2'143, 1'002'240), 2'147'800'320u);
-  static_assert(page_layout::layer_major(shape_of(16'384), 262'145).block_offset(262'144, 0) == 4'294'967'296u);
+  static_assert(page_layout::layer_major(shape_of(16'384), 262'145).block_offset(262'144, 0) ==
+                4'294'967'296u);
 }
 
 TEST(PageLayout, CaseIAddressesAgreeWith128BitArithmetic) {
@@ -100,8 +105,11 @@ TEST(PageLayout, CaseIAddressesAgreeWith128BitArithmetic) {
     const auto dim = static_cast<std::uint32_t>(1 + below(512));
     const auto tokens = static_cast<std::uint32_t>(1 + below(256));
     const std::uint64_t pages = 1 + below(std::uint64_t{1} << (below(27) + 1));
-    const page_shape shape = page_shape::kv(
-        {.layers = layers, .kv_heads = heads, .head_dim = dim, .tokens_per_page = tokens, .element_bytes = 2});
+    const page_shape shape = page_shape::kv({.layers = layers,
+                                             .kv_heads = heads,
+                                             .head_dim = dim,
+                                             .tokens_per_page = tokens,
+                                             .element_bytes = 2});
     const wide block = wide{2} * heads * dim * tokens * 2;
     const auto page = static_cast<kvpage::page_id>(below(pages));
     const auto layer = static_cast<std::uint32_t>(below(layers));

@@ -25,7 +25,8 @@ class claimed_bytes {
           if (shape.dim() > shape.encoded_dim())
             claim(shape.rope_offset(part, token, head), (shape.dim() - shape.encoded_dim()) * 2, 2);
           if (shape.tiles() != 0)
-            claim(shape.scale_offset(part, token, head), shape.tiles() * shape.scale_bytes(), shape.scale_bytes());
+            claim(shape.scale_offset(part, token, head), shape.tiles() * shape.scale_bytes(),
+                  shape.scale_bytes());
         }
   }
 
@@ -43,7 +44,8 @@ class claimed_bytes {
  private:
   void claim(std::uint64_t begin, std::uint64_t count, std::uint64_t alignment) {
     EXPECT_EQ(begin % alignment, 0u);
-    for (std::uint64_t byte = begin; byte < begin + count; ++byte) ++claims_.at(byte);  // throws outside the block
+    for (std::uint64_t byte = begin; byte < begin + count; ++byte)
+      ++claims_.at(byte);  // throws outside the block
   }
 
   std::vector<int> claims_;
@@ -90,7 +92,8 @@ TEST(PageShape, EveryByteOfAnMlaBlockBelongsToOneVectorOrScale) {
     }
     EXPECT_EQ(claimed_bytes{flat}.claimed_once(), 576u * 2 * tokens);
     EXPECT_EQ(claimed_bytes{page_shape::mla_656(2, tokens)}.claimed_once(), 656u * tokens);
-    EXPECT_EQ(claimed_bytes{page_shape::mla_584(2, tokens)}.claimed_once(), 583u * tokens) << "one pad byte a token";
+    EXPECT_EQ(claimed_bytes{page_shape::mla_584(2, tokens)}.claimed_once(), 583u * tokens)
+        << "one pad byte a token";
   }
 }
 
@@ -176,7 +179,8 @@ TEST(PageShape, FingerprintsTellWhatBytesMean) {
   EXPECT_NE(shape.fingerprint<fp8_e4m3>(), kv(2, 8, 8, 1).fingerprint<fp8_e4m3>());
   EXPECT_NE(shape.fingerprint<fp8_e4m3>(),
             kv(2, 8, 4, 1, head_order::nhd, scale_rule::per_tensor).fingerprint<fp8_e4m3>());
-  EXPECT_NE(page_shape::mla_656(1, 64).fingerprint<fp8_e4m3>(), page_shape::mla_584(1, 64).fingerprint<fp8_e4m3>());
+  EXPECT_NE(page_shape::mla_656(1, 64).fingerprint<fp8_e4m3>(),
+            page_shape::mla_584(1, 64).fingerprint<fp8_e4m3>());
 }
 
 template <class Function>
@@ -190,8 +194,10 @@ std::string refusal(Function function) {
 }
 
 TEST(PageShape, ImpossibleShapesAreRefusedWithValueAndBound) {
-  EXPECT_EQ(refusal([] { return kv(0, 8, 4, 2); }), "page_shape: kv_heads is 0; it must be between 1 and 65536");
-  EXPECT_EQ(refusal([] { return kv(1, 0, 4, 2); }), "page_shape: head_dim is 0; it must be between 1 and 131072");
+  EXPECT_EQ(refusal([] { return kv(0, 8, 4, 2); }),
+            "page_shape: kv_heads is 0; it must be between 1 and 65536");
+  EXPECT_EQ(refusal([] { return kv(1, 0, 4, 2); }),
+            "page_shape: head_dim is 0; it must be between 1 and 131072");
   EXPECT_EQ(refusal([] { return kv(1, 8, 0, 2); }),
             "page_shape: tokens_per_page is 0; it must be between 1 and 1048576");
   EXPECT_EQ(refusal([] { return kv(1, 8, 4, 3); }), "page_shape: element_bytes is 3; it must be 1, 2 or 4");
