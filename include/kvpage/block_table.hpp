@@ -11,6 +11,7 @@
 #include "config.hpp"
 #include "error.hpp"
 #include "page_pool.hpp"
+#include "table_version.hpp"
 
 namespace kvpage::inline v0 {
 
@@ -37,7 +38,8 @@ class block_table {
       : pool_{other.pool_},
         pages_{std::move(other.pages_)},
         tokens_{std::exchange(other.tokens_, 0)},
-        dropped_{std::exchange(other.dropped_, 0)} {
+        dropped_{std::exchange(other.dropped_, 0)},
+        history_{std::move(other.history_)} {
     other.pages_.clear();
   }
   block_table& operator=(block_table&& other) noexcept {
@@ -55,6 +57,7 @@ class block_table {
     pages_.swap(other.pages_);
     std::swap(tokens_, other.tokens_);
     std::swap(dropped_, other.dropped_);
+    history_.swap(other.history_);
   }
 
   // Makes room for `tokens` more tokens, granting pages where the last one is full.
@@ -82,6 +85,7 @@ class block_table {
     if (tokens > tokens_ || tokens < dropped_ * tokens_per_page()) return errc::outside_row;
     const std::size_t kept = pages_for(tokens, tokens_per_page());
     KVPAGE_TRY(pool_->release_after(handles().subspan(kept), fence));
+    if (kept != pages_.size()) history_.rewritten_from(kept);
     pages_.resize(kept);
     tokens_ = tokens;
     return errc::ok;
@@ -136,8 +140,13 @@ class block_table {
   // pages() handles; the dropped front's are null.
   [[nodiscard]] std::span<const handle> handles() const noexcept { return pages_; }
 
+  [[nodiscard]] const table_version& version() const noexcept requires tagged_policy<typename Pool::policy> {
+    return history_.version();
+  }
+
  private:
   void clear() noexcept {
+    history_.rewritten_from(0);
     pages_.clear();
     tokens_ = 0;
     dropped_ = 0;
@@ -147,6 +156,7 @@ class block_table {
   std::pmr::vector<handle> pages_;
   std::size_t tokens_ = 0;
   std::size_t dropped_ = 0;
+  [[no_unique_address]] detail::table_history<typename Pool::policy> history_;  // told of every overwrite
 };
 
 }  // namespace kvpage::inline v0

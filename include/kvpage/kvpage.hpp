@@ -12,6 +12,8 @@
 #include "page_layout.hpp"
 #include "page_pool.hpp"
 #include "page_shape.hpp"
+#include "table_version.hpp"
+#include "tag_journal.hpp"
 #include "verdict.hpp"
 #include "verify.hpp"
 #include "version.hpp"

@@ -18,6 +18,7 @@
 #include "page_audit.hpp"
 #include "page_handle.hpp"
 #include "page_record.hpp"
+#include "tag_journal.hpp"
 
 namespace kvpage::inline v0 {
 
@@ -84,6 +85,13 @@ class page_pool {
   template <class Visit>
   void drain_newly_cached(Visit&& visit) noexcept;
 
+  // --- For a copy of the tags kept elsewhere: cuda::page_tags. ---
+
+  // From here on `journal` records every page whose tag may have changed, until it is detached, which must
+  // come before either of the two is destroyed.  Each copy has a journal of its own.  O(1) a changed page.
+  void attach_journal(tag_journal& journal) noexcept requires tagged_policy<P> { journals_.attach(journal); }
+  void detach_journal(tag_journal& journal) noexcept requires tagged_policy<P> { journals_.detach(journal); }
+
   // --- What is known of a page. ---
 
   // Pages including the null page; ids are below this.
@@ -140,6 +148,7 @@ class page_pool {
   std::size_t fenced_ = 0;
   std::size_t retired_ = 0;
   std::uint32_t tokens_per_page_;
+  [[no_unique_address]] detail::journal_list<P> journals_;
 };
 
 // --- Construction, grant, references ---
@@ -169,6 +178,7 @@ errc page_pool<E, P>::allocate(std::span<handle> out) noexcept {
       out[i] = handle{page};
     }
   });
+  journals_.record(std::span<const handle>{out});
   return errc::ok;
 }
 
@@ -205,6 +215,7 @@ errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
   }));
   if (cached.count != 0) splice(newly_cached_, cached);
   cached_ += cached.count;
+  journals_.record(pages);
   return errc::ok;
 }
 
@@ -218,6 +229,7 @@ errc page_pool<E, P>::release_after(std::span<const handle> pages, step_number s
   }));
   if (fenced.count != 0) splice(fences_.at(step), fenced);
   fenced_ += fenced.count;
+  journals_.record(pages);
   return errc::ok;
 }
 
@@ -302,6 +314,7 @@ errc page_pool<E, P>::withdraw(handle page) noexcept {
   withdrawn.use = withdrawn.use.withdrawn();
   if (withdrawn.use.state() == page_state::live) return errc::ok;
   end_grant(withdrawn);
+  journals_.record(std::span<const handle>{&page, 1});
   if (withdrawn.use.state() == page_state::fenced) return errc::ok;
   Expects(newly_cached_.count == 0);  // or the page may still hang in that chain
   --cached_;
