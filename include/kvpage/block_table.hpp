@@ -15,6 +15,15 @@
 
 namespace kvpage::inline v0 {
 
+// The first `tokens` tokens of `source` must be copied to `destination`, in stream order before anything
+// is written to `destination`.
+template <class Handle>
+struct page_copy {
+  Handle source;
+  Handle destination;
+  std::size_t tokens = 0;  // 0: nothing to copy
+};
+
 // Owns one reference to each of its pages; move-only.  Entry k holds tokens k x S to k x S + S - 1, where
 // S is the pool's tokens_per_page.  The handles are those of the grants: they are what a verifier
 // compares against.  The pool must outlive the table.
@@ -61,21 +70,46 @@ class block_table {
   }
 
   // Makes room for `tokens` more tokens, granting pages where the last one is full.
-  //   exhausted, never_fits (see page_pool::allocate); outside_row: more than max_tokens_per_row.
+  //   exhausted, never_fits (see page_pool::allocate); outside_row: more than max_tokens_per_row;
+  //   shared_page: the last page is partly filled, and a fork or the prefix index shares it.
   // O(1) a granted page.
   [[nodiscard]] errc append(std::size_t tokens) {
-    if (tokens > max_tokens_per_row - tokens_) return errc::outside_row;
-    const std::size_t before = pages_.size();
-    const std::size_t after = pages_for(tokens_ + tokens, tokens_per_page());
-    if (after != before) {
-      pages_.resize(after);
-      if (const errc code = pool_->allocate(std::span{pages_}.subspan(before)); code != errc::ok) {
-        pages_.resize(before);
-        return code;
-      }
-    }
-    tokens_ += tokens;
+    return writes_shared_page(tokens) ? errc::shared_page : grow(tokens, pages_.size());
+  }
+
+  // The same, with copy on write: a shared last page is replaced by a fresh one, and `copy` says what to
+  // copy there.  The table's reference to copy.source passes to the caller, who gives it back with
+  // release_after(copy.source, the step that the copy belongs to).
+  [[nodiscard]] errc append(std::size_t tokens, page_copy<handle>& copy) {
+    copy = {};
+    if (!writes_shared_page(tokens)) return grow(tokens, pages_.size());
+    const std::size_t last = pages_.size() - 1;
+    const page_copy<handle> owed{pages_[last], {}, last_page_len()};
+    KVPAGE_TRY(grow(tokens, last));
+    copy = {owed.source, pages_[last], owed.tokens};
     return errc::ok;
+  }
+
+  // Makes `child`, an empty table of the same pool, share all of this table's pages.  Full pages stay
+  // shared; a partly filled last one until either table appends.
+  //   as page_pool::retain.
+  // O(pages()).
+  [[nodiscard]] errc fork(block_table& child) const {
+    Expects(child.pool_ == pool_ && child.pages_.empty());
+    child.pages_.reserve(pages_.size());
+    KVPAGE_TRY(pool_->retain(handles().subspan(dropped_)));
+    child.pages_.assign(pages_.begin(), pages_.end());
+    child.tokens_ = tokens_;
+    child.dropped_ = dropped_;
+    return errc::ok;
+  }
+
+  // Appends full pages to which the caller holds references; these pass to the table.  The table must end
+  // at a page boundary.
+  void adopt(std::span<const handle> pages) {
+    Expects(tokens_ == pages_.size() * tokens_per_page());
+    pages_.insert(pages_.end(), pages.begin(), pages.end());
+    tokens_ += pages.size() * tokens_per_page();
   }
 
   // Keeps the first `tokens` tokens, as after rejected speculation; pages left without a token are released.
@@ -145,6 +179,27 @@ class block_table {
   }
 
  private:
+  // Whether the next `tokens` tokens begin in a page that somebody else may be reading.
+  [[nodiscard]] bool writes_shared_page(std::size_t tokens) const noexcept {
+    return tokens != 0 && tokens_ % tokens_per_page() != 0 && !pool_->is_exclusive(pages_.back().id());
+  }
+
+  // Keeps the first `kept` entries and grants those after them that `tokens` more tokens need.
+  [[nodiscard]] errc grow(std::size_t tokens, std::size_t kept) {
+    if (tokens > max_tokens_per_row - tokens_) return errc::outside_row;
+    const std::size_t before = pages_.size();
+    const std::size_t after = pages_for(tokens_ + tokens, tokens_per_page());
+    if (after != kept) {
+      pages_.resize(after);
+      if (const errc code = pool_->allocate(std::span{pages_}.subspan(kept)); code != errc::ok) {
+        pages_.resize(before);
+        return code;
+      }
+    }
+    tokens_ += tokens;
+    return errc::ok;
+  }
+
   void clear() noexcept {
     history_.rewritten_from(0);
     pages_.clear();

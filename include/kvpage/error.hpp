@@ -31,6 +31,9 @@ enum class errc : std::uint8_t {
   outside_pool,        // a page id at or above the pool's size
   reference_overflow,  // more references to one page than its counter holds
   outside_row,         // a token position or count that the row does not have
+  shared_page,         // the row's last page is in use elsewhere: writing to it takes a copy first
+  stale_request,       // the request has ended; its slot may be another's by now
+  stale_epoch,         // computed before the epoch advanced (other weights): not publishable any more
   batch_full,          // more rows, entries or slots than the batch has room for
   row_too_long,        // a row has more pages than the exported table is wide
   buffer_too_small,    // the caller's buffer holds fewer elements than the call writes
@@ -47,6 +50,9 @@ enum class errc : std::uint8_t {
     case errc::outside_pool: return "outside pool: no such page id";
     case errc::reference_overflow: return "reference overflow: too many references to one page";
     case errc::outside_row: return "outside row: no such token position";
+    case errc::shared_page: return "shared page: the row's last page must be copied before it is written";
+    case errc::stale_request: return "stale request: it has ended";
+    case errc::stale_epoch: return "stale epoch: computed before the epoch advanced";
     case errc::batch_full: return "batch full: more rows, entries or slots than planned";
     case errc::row_too_long: return "row too long: more pages than the table is wide";
     case errc::buffer_too_small: return "buffer too small";

@@ -103,6 +103,11 @@ class page_pool {
   [[nodiscard]] std::uint32_t references(page_id page) const noexcept { return records_[page].use.references(); }
   [[nodiscard]] page_state state(page_id page) const noexcept { return records_[page].use.state(); }
 
+  // Referenced once and not published: whoever holds it may write to it.  page < size().
+  [[nodiscard]] bool is_exclusive(page_id page) const noexcept {
+    return records_[page].use == page_use::once();
+  }
+
   // The page's present tag; page < size().  The null page's is 0.
   [[nodiscard]] page_tag tag(page_id page) const noexcept
     requires tagged_policy<P>
