@@ -168,7 +168,9 @@ class block_table {
   [[nodiscard]] std::size_t tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::size_t pages() const noexcept { return pages_.size(); }  // the dropped front included
   [[nodiscard]] std::size_t dropped_pages() const noexcept { return dropped_; }
-  [[nodiscard]] std::size_t last_page_len() const noexcept { return last_page_len_for(tokens_, tokens_per_page()); }
+  [[nodiscard]] std::size_t last_page_len() const noexcept {
+    return last_page_len_for(tokens_, tokens_per_page());
+  }
   [[nodiscard]] std::size_t tokens_per_page() const noexcept { return pool_->tokens_per_page(); }
 
   // pages() handles; the dropped front's are null.

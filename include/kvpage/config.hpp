@@ -48,8 +48,8 @@ inline constexpr std::size_t max_tokens_per_row = 0x7fff'ffff;
 }
 
 // Tokens in the last of those pages: 1 to tokens_per_page, or 0 for no tokens at all.
-[[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::size_t last_page_len_for(std::size_t tokens,
-                                                                         std::size_t tokens_per_page) noexcept {
+[[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::size_t last_page_len_for(
+    std::size_t tokens, std::size_t tokens_per_page) noexcept {
   return tokens == 0 ? 0 : (tokens - 1) % tokens_per_page + 1;
 }
 

@@ -98,7 +98,8 @@ class decode_batch {
   // row's pages, and every row past rows(), becomes the null page.
   //   batch_full: rows < rows(); row_too_long: a row has more than `width` pages; buffer_too_small.
   // O(rows x width).
-  [[nodiscard]] errc export_padded(std::span<std::int32_t> out, std::size_t rows, std::size_t width) const noexcept {
+  [[nodiscard]] errc export_padded(std::span<std::int32_t> out, std::size_t rows,
+                                   std::size_t width) const noexcept {
     if (rows < rows_) return errc::batch_full;
     if (rows != 0 && out.size() / rows < width) return errc::buffer_too_small;
     for (std::size_t row = 0; row < rows_; ++row) {
@@ -106,7 +107,8 @@ class decode_batch {
     }
     for (std::size_t row = 0; row < rows; ++row) {
       const std::span target = out.subspan(row * width, width);
-      const std::span source = row < rows_ ? row_of(arrays_.indices, arrays_.indptr, row) : std::span<std::int32_t>{};
+      const std::span source =
+          row < rows_ ? row_of(arrays_.indices, arrays_.indptr, row) : std::span<std::int32_t>{};
       const auto tail = std::copy(source.begin(), source.end(), target.begin());
       std::fill(tail, target.end(), static_cast<std::int32_t>(null_page));
     }
@@ -116,19 +118,23 @@ class decode_batch {
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t entries() const noexcept { return entries_; }
 
-  [[nodiscard]] std::span<const std::int32_t> indptr() const noexcept { return arrays_.indptr.first(rows_ + 1); }
-  [[nodiscard]] std::span<const std::int32_t> indices() const noexcept { return arrays_.indices.first(entries_); }
+  [[nodiscard]] std::span<const std::int32_t> indptr() const noexcept {
+    return arrays_.indptr.first(rows_ + 1);
+  }
+  [[nodiscard]] std::span<const std::int32_t> indices() const noexcept {
+    return arrays_.indices.first(entries_);
+  }
   [[nodiscard]] std::span<const std::int32_t> last_page_len() const noexcept {
     return arrays_.last_page_len.first(rows_);
   }
-  [[nodiscard]] std::span<const std::int32_t> seq_lens() const noexcept { return arrays_.seq_lens.first(rows_); }
+  [[nodiscard]] std::span<const std::int32_t> seq_lens() const noexcept {
+    return arrays_.seq_lens.first(rows_);
+  }
   [[nodiscard]] std::span<const std::int32_t> slot_indptr() const noexcept {
     return arrays_.slot_indptr.first(rows_ + 1);
   }
   [[nodiscard]] std::span<const slot_index> slots() const noexcept { return arrays_.slots.first(slots_); }
-  [[nodiscard]] std::span<const handle> granted() const noexcept
-    requires is_tagged
-  {
+  [[nodiscard]] std::span<const handle> granted() const noexcept requires is_tagged {
     return arrays_.granted.first(entries_);
   }
 
@@ -162,7 +168,8 @@ class decode_batch {
     detail::require_between("decode_batch: indptr elements", memory.indptr.size(), rows + 1, most);
     detail::require_between("decode_batch: slot_indptr elements", memory.slot_indptr.size(), rows + 1, most);
     detail::require_between("decode_batch: last_page_len elements", memory.last_page_len.size(), rows, most);
-    detail::require_between("decode_batch: granted elements", memory.granted.size(), is_tagged ? entries : 0, most);
+    detail::require_between("decode_batch: granted elements", memory.granted.size(), is_tagged ? entries : 0,
+                            most);
     arrays_ = memory;
     arrays_.indptr[0] = arrays_.slot_indptr[0] = 0;
   }

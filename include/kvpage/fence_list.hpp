@@ -30,8 +30,8 @@ class fence_list {
   // The chain of the pages that wait for `step`, which must be above retired().
   [[nodiscard]] page_chain& at(step_number step) noexcept {
     fence* const end = fences_.data() + count_;
-    fence* place = std::lower_bound(fences_.data(), end, step,
-                                    [](const fence& f, step_number s) { return f.step < s; });
+    fence* place =
+        std::lower_bound(fences_.data(), end, step, [](const fence& f, step_number s) { return f.step < s; });
     if (place != end && place->step == step) return place->pages;
     if (count_ == max_fences) {
       if (place == end) (--place)->step = step;

@@ -41,15 +41,18 @@ namespace detail {
 template <integrity_policy P>
 class page_auditor {
  public:
-  explicit page_auditor(std::span<const page_record<P>> records) : records_{records}, listed_(records.size()) {
+  explicit page_auditor(std::span<const page_record<P>> records)
+      : records_{records}, listed_(records.size()) {
     if constexpr (!P::is_tagged)
-      audit_.cannot_know = "untagged: a page freed through another request's stale handle, or still read by a "
-                           "stale block table, looks like any other page";
+      audit_.cannot_know =
+          "untagged: a page freed through another request's stale handle, or still read by a "
+          "stale block table, looks like any other page";
   }
 
   // A page that the free list or a chain names: there, in that state, and in no other list.
   void expect_listed(page_id page, page_state state) {
-    if (page == null_page || page >= records_.size()) return found(page, "listed, but not a page of the pool");
+    if (page == null_page || page >= records_.size())
+      return found(page, "listed, but not a page of the pool");
     if (records_[page].use.state() != state) return found(page, "listed in another state than its own");
     if (listed_[page]) return found(page, "listed twice");
     listed_[page] = true;

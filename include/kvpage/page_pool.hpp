@@ -100,7 +100,9 @@ class page_pool {
   [[nodiscard]] std::uint32_t tokens_per_page() const noexcept { return tokens_per_page_; }
 
   // page < size().
-  [[nodiscard]] std::uint32_t references(page_id page) const noexcept { return records_[page].use.references(); }
+  [[nodiscard]] std::uint32_t references(page_id page) const noexcept {
+    return records_[page].use.references();
+  }
   [[nodiscard]] page_state state(page_id page) const noexcept { return records_[page].use.state(); }
 
   // Referenced once and not published: whoever holds it may write to it.  page < size().
@@ -109,9 +111,7 @@ class page_pool {
   }
 
   // The page's present tag; page < size().  The null page's is 0.
-  [[nodiscard]] page_tag tag(page_id page) const noexcept
-    requires tagged_policy<P>
-  {
+  [[nodiscard]] page_tag tag(page_id page) const noexcept requires tagged_policy<P> {
     return records_[page].tag;
   }
 

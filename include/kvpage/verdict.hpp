@@ -17,11 +17,11 @@ enum class row_state : std::uint32_t {
 // The first thing wrong with a row, by position; all zero but for `state` where it does not apply.
 struct verdict {
   row_state state = row_state::ok;
-  std::uint32_t position = 0;      // entry within the row; for short_row: how many entries there are
-  std::int32_t page = 0;           // the page id that the table holds there
-  page_id granted_page = 0;        // the page that was granted for it
-  page_tag expected_tag = 0;       // with this tag
-  page_tag found_tag = 0;          // the present tag of `page`
+  std::uint32_t position = 0;  // entry within the row; for short_row: how many entries there are
+  std::int32_t page = 0;       // the page id that the table holds there
+  page_id granted_page = 0;    // the page that was granted for it
+  page_tag expected_tag = 0;   // with this tag
+  page_tag found_tag = 0;      // the present tag of `page`
 
   friend bool operator==(const verdict&, const verdict&) = default;
 };

@@ -44,7 +44,8 @@ template <class Pool>
 
 template <class Pool>
 [[nodiscard]] verdict verify_row(const Pool& pool, std::span<const std::int32_t> pages,
-                                 std::span<const typename Pool::handle> granted, std::int32_t seq_len) noexcept {
+                                 std::span<const typename Pool::handle> granted,
+                                 std::int32_t seq_len) noexcept {
   for (std::size_t i = 0; i < pages.size(); ++i) {
     if (!entry_holds(pool, pages[i], granted[i])) [[unlikely]]
       return describe(pool, i, pages[i], granted[i]);
