@@ -20,11 +20,9 @@
 //   mla_656, a token:  | 512 e4m3 latent | 4 fp32 scales, of 128 elements each | 64 bf16 rope |
 //            byte      0                 512                                   528            656
 //
-//   mla_584, a block:  | S x (448 e4m3 latent | 64 bf16 rope) | S x (7 UE8M0 scales, of 64 elements | 0) |
-//   fill |
-//            byte      0                                    576 S                                    584 S to
-//            a
-//                                                                                       multiple of 576
+//   mla_584, a block:  | S x (448 e4m3 latent | 64 bf16 rope) | S x (7 UE8M0 scales, of 64 elements | 0) | fill |
+//            byte      0                                    576 S                                    584 S
+//                                                                                  fill: to a multiple of 576
 #pragma once
 
 #include <cstdint>
