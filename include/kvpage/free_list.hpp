@@ -16,54 +16,68 @@ enum class reuse_order : std::uint8_t { lifo, fifo };
 
 namespace detail {
 
-// A ring of at most `capacity` page ids, filled at the back.  4 bytes a page, allocated once.
+// A ring of at most `capacity` page ids, filled at the back.  4 bytes a page, allocated once.  One slot more
+// than pages tells a full ring from an empty one.
 class free_list {
  public:
   // Starts with pages 1 to `capacity`, page 1 granted first.
   free_list(std::uint32_t capacity, reuse_order order, std::pmr::memory_resource* memory)
-      : slots_(capacity, memory), size_{capacity}, order_{order} {
+      : slots_(std::size_t{capacity} + 1, memory), back_{capacity}, order_{order} {
     for (std::uint32_t i = 0; i < capacity; ++i)
       slots_[i] = order == reuse_order::lifo ? capacity - i : i + 1;
   }
 
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return back_ >= front_ ? back_ - front_ : back_ + slots_.size() - front_;
+  }
 
   void push(page_id page) noexcept {
-    slots_[wrapped(front_ + size_)] = page;
-    ++size_;
+    slots_[back_] = page;
+    if (++back_ == slots_.size()) [[unlikely]]
+      back_ = 0;
   }
 
   // Takes back the newest push.
-  void undo_push() noexcept { --size_; }
+  void undo_push() noexcept { back_ = (back_ == 0 ? slots_.size() : back_) - 1; }
 
-  // Calls use(i, page) for the next `count` pages, i counting from 0.  count <= size().
+  // Where the next room() pushes go: what is written there counts once grow() has been told of it.
+  [[nodiscard]] page_id* back() noexcept { return slots_.data() + back_; }
+  [[nodiscard]] std::size_t room() const noexcept { return slots_.size() - back_; }
+  void grow(std::size_t count) noexcept {
+    back_ += count;
+    if (back_ == slots_.size()) back_ = 0;
+  }
+
+  // Calls use(i, page) for the next `count` pages, i counting from 0; false: there are fewer, and nothing
+  // has happened.
   template <class Use>
-  void take(std::size_t count, Use&& use) noexcept {
-    size_ -= count;
-    if (order_ == reuse_order::lifo) {  // the front never moves, so nothing wraps
-      const page_id* const bottom = slots_.data() + size_;
-      for (std::size_t i = 0; i < count; ++i) use(i, bottom[count - 1 - i]);
+  [[nodiscard]] bool take(std::size_t count, Use&& use) noexcept {
+    if (order_ == reuse_order::lifo) {  // from the back; the front never moves, so nothing wraps
+      if (count > back_) [[unlikely]]
+        return false;
+      for (std::size_t i = 0; i < count; ++i) use(i, slots_[back_ - 1 - i]);
+      back_ -= count;
     } else {
-      for (std::size_t i = 0; i < count; ++i) use(i, slots_[wrapped(front_ + i)]);
-      front_ = wrapped(front_ + count);
+      if (count > size()) [[unlikely]]
+        return false;
+      for (std::size_t i = 0; i < count; ++i) {
+        use(i, slots_[front_]);
+        if (++front_ == slots_.size()) front_ = 0;
+      }
     }
+    return true;
   }
 
   // Calls visit(page) for every free page, in no particular order.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (std::size_t i = 0; i < size_; ++i) visit(slots_[wrapped(front_ + i)]);
+    for (std::size_t i = front_; i != back_; i = i + 1 == slots_.size() ? 0 : i + 1) visit(slots_[i]);
   }
 
  private:
-  // An index into the ring, from one below twice its length.
-  [[nodiscard]] std::size_t wrapped(std::size_t index) const noexcept {
-    return index < slots_.size() ? index : index - slots_.size();
-  }
-
   std::pmr::vector<page_id> slots_;
   std::size_t front_ = 0;
-  std::size_t size_;
+  std::size_t back_;
   reuse_order order_;
 };
 

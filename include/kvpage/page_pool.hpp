@@ -5,6 +5,7 @@
 // untagged, 12 bytes tagged.  One thread owns a pool, as schedulers do.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -134,10 +135,16 @@ class page_pool {
   [[nodiscard]] errc check_generation(handle page) const noexcept;
   [[nodiscard]] errc check_referenced(handle page) const noexcept;
 
+  [[nodiscard]] bool add_plainly(handle page) noexcept;
+  [[nodiscard]] bool drop_plainly(handle page, page_id*& freed) noexcept;
+  [[nodiscard, gnu::noinline]] errc refuse_grant(std::size_t pages) const noexcept;
+  [[nodiscard, gnu::noinline]] errc refuse_retain(std::span<const handle> pages,
+                                                  std::size_t refused) noexcept;
+  [[nodiscard, gnu::noinline]] errc release_from(std::size_t first, std::span<const handle> pages) noexcept;
   template <class GiveUp>
   [[nodiscard]] errc drop(handle page, GiveUp& give_up) noexcept;
   template <class GiveUp>
-  [[nodiscard]] errc drop_all(std::span<const handle> pages, GiveUp give_up) noexcept;
+  [[nodiscard]] errc drop_from(std::size_t first, std::span<const handle> pages, GiveUp give_up) noexcept;
   void undo_drops(std::span<const handle> pages) noexcept;
 
   void end_grant(record& page) noexcept;
@@ -171,46 +178,108 @@ page_pool<E, P>::page_pool(const pool_options& options)
 }
 
 template <element E, integrity_policy P>
-errc page_pool<E, P>::allocate(std::span<handle> out) noexcept {
-  if (out.size() > free_.size()) [[unlikely]]
-    return out.size() > capacity() - retired_ ? errc::never_fits : errc::exhausted;
-  free_.take(out.size(), [&](std::size_t i, page_id page) {
-    record& granted = records_[page];
-    granted.use = page_use::once();
+inline errc page_pool<E, P>::allocate(std::span<handle> out) noexcept {
+  const bool granted = free_.take(out.size(), [&](std::size_t i, page_id id) {
+    record& page = records_[id];
+    page.use = page_use::once();
     if constexpr (P::is_tagged) {
-      out[i] = handle{page, ++granted.tag};  // even to odd: a free page always has a live tag left
+      out[i] = handle{id, ++page.tag};  // even to odd: a free page always has a live tag left
     } else {
-      out[i] = handle{page};
+      out[i] = handle{id};
     }
   });
+  if (!granted) [[unlikely]]
+    return refuse_grant(out.size());
   journals_.record(std::span<const handle>{out});
   return errc::ok;
 }
 
 template <element E, integrity_policy P>
-errc page_pool<E, P>::retain(std::span<const handle> pages) noexcept {
+errc page_pool<E, P>::refuse_grant(std::size_t pages) const noexcept {
+  return pages > capacity() - retired_ ? errc::never_fits : errc::exhausted;
+}
+
+template <element E, integrity_policy P>
+inline errc page_pool<E, P>::retain(std::span<const handle> pages) noexcept {
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    errc code = check_referenced(pages[i]);
-    if (code == errc::ok) [[likely]] {
-      record& page = records_[pages[i].id()];
-      if (page.use.references() < page_use::max_references) [[likely]] {
-        page.use = page.use.more();
-        continue;
-      }
-      code = errc::reference_overflow;
-    }
-    for (const handle& added : pages.first(i)) records_[added.id()].use = records_[added.id()].use.fewer();
-    return code;
+    if (!add_plainly(pages[i])) [[unlikely]]
+      return refuse_retain(pages, i);
   }
   return errc::ok;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::refuse_retain(std::span<const handle> pages, std::size_t refused) noexcept {
+  for (const handle& added : pages.first(refused))
+    records_[added.id()].use = records_[added.id()].use.fewer();
+  KVPAGE_TRY(check_referenced(pages[refused]));
+  return errc::reference_overflow;
+}
+
+// Adds a reference unless anything stands against it: then it returns false and has done nothing.
+template <element E, integrity_policy P>
+inline bool page_pool<E, P>::add_plainly(handle page) noexcept {
+  if (page.id() >= size()) [[unlikely]]
+    return false;
+  record& added = records_[page.id()];
+  if constexpr (P::is_tagged) {
+    if (added.tag != page.tag()) [[unlikely]]
+      return false;
+  }
+  if (!added.use.can_be_shared()) [[unlikely]]
+    return false;
+  added.use = added.use.more();
+  return true;
 }
 
 // --- Release.  Checks and changes happen in one pass; the rare error undoes what came before it. ---
 
 template <element E, integrity_policy P>
-errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
+inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
+  page_id* const freed = free_.back();
+  page_id* end = freed;
+  const std::size_t plain = (std::min)(pages.size(), free_.room());
+  std::size_t i = 0;
+  while (i < plain && drop_plainly(pages[i], end)) ++i;
+  free_.grow(static_cast<std::size_t>(end - freed));
+  if (i != pages.size()) [[unlikely]]
+    return release_from(i, pages);
+  journals_.record(pages);
+  return errc::ok;
+}
+
+// Drops a reference, of a page that stays live or becomes free.  Anything else (an error, a published or a
+// retiring page): it returns false and has done nothing.
+template <element E, integrity_policy P>
+inline bool page_pool<E, P>::drop_plainly(handle page, page_id*& freed) noexcept {
+  if (page.id() >= size()) [[unlikely]]
+    return false;
+  record& dropped = records_[page.id()];
+  if constexpr (P::is_tagged) {
+    if (dropped.tag != page.tag()) [[unlikely]]
+      return false;
+  }
+  if (dropped.use == page_use::once()) [[likely]] {
+    if constexpr (P::is_tagged) {
+      const page_tag next = detail::next_tag<P>(page.tag());
+      if (next == 0) [[unlikely]]
+        return false;
+      dropped.tag = next;
+    }
+    dropped.use = page_use::free();
+    *freed++ = page.id();
+    return true;
+  }
+  if (!dropped.use.is_shared()) [[unlikely]]
+    return false;
+  dropped.use = dropped.use.fewer();
+  return true;
+}
+
+template <element E, integrity_policy P>
+errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pages) noexcept {
   page_chain cached;
-  KVPAGE_TRY(drop_all(pages, [&](page_id id, record& page) {
+  KVPAGE_TRY(drop_from(first, pages, [&](page_id id, record& page) {
     if (page.use.is_published()) {
       append(cached, id, page.use.cached());
     } else {
@@ -228,7 +297,7 @@ template <element E, integrity_policy P>
 errc page_pool<E, P>::release_after(std::span<const handle> pages, step_number step) noexcept {
   if (step <= fences_.retired()) return release(pages);
   page_chain fenced;
-  KVPAGE_TRY(drop_all(pages, [&](page_id id, record& page) {
+  KVPAGE_TRY(drop_from(0, pages, [&](page_id id, record& page) {
     if (!page.use.is_published()) end_grant(page);
     append(fenced, id, page.use.fenced());
   }));
@@ -262,10 +331,6 @@ template <class GiveUp>
 errc page_pool<E, P>::drop(handle page, GiveUp& give_up) noexcept {
   KVPAGE_TRY(check_generation(page));
   record& dropped = records_[page.id()];
-  if (dropped.use == page_use::once()) [[likely]] {
-    give_up(page.id(), dropped);
-    return errc::ok;
-  }
   switch (dropped.use.references()) {
     case 0: return errc::double_release;
     case 1: give_up(page.id(), dropped); break;
@@ -276,8 +341,8 @@ errc page_pool<E, P>::drop(handle page, GiveUp& give_up) noexcept {
 
 template <element E, integrity_policy P>
 template <class GiveUp>
-errc page_pool<E, P>::drop_all(std::span<const handle> pages, GiveUp give_up) noexcept {
-  for (std::size_t i = 0; i < pages.size(); ++i) {
+errc page_pool<E, P>::drop_from(std::size_t first, std::span<const handle> pages, GiveUp give_up) noexcept {
+  for (std::size_t i = first; i < pages.size(); ++i) {
     if (const errc code = drop(pages[i], give_up); code != errc::ok) [[unlikely]] {
       undo_drops(pages.first(i));
       return code;

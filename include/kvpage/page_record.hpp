@@ -21,17 +21,18 @@ namespace detail {
 
 // A page's use, in one word:
 //
-//     31    30-29   28 ............ 0
-//   published kind   references, or the next page of a chain
+//     31-30  29 ............................ 1      0
+//     kind   references, or the next page of a chain  published
 //
-// A page that is counted (free or live) holds its number of references; a cached or fenced one holds
-// the next page of the chain it hangs in, 0 at the end.
+// A page that is counted (free or live) is of kind 0 and holds its number of references; a cached or
+// fenced one holds the next page of the chain it hangs in, 0 at the end.  So one comparison tells, published
+// or not, whether a page has at least so many references.
 class page_use {
  public:
   static constexpr std::uint32_t max_references = (std::uint32_t{1} << 29) - 1;
 
   static constexpr page_use free() noexcept { return page_use{0}; }
-  static constexpr page_use once() noexcept { return page_use{1}; }
+  static constexpr page_use once() noexcept { return page_use{one}; }
   static constexpr page_use retired() noexcept { return page_use{kind_retired}; }
 
   [[nodiscard]] constexpr page_state state() const noexcept {
@@ -45,14 +46,18 @@ class page_use {
 
   // References held; 0 for a page that is not live.
   [[nodiscard]] constexpr std::uint32_t references() const noexcept {
-    return (word_ & kind_mask) == 0 ? word_ & low_mask : 0;
+    return word_ < kind_cached ? word_ / one : 0;
+  }
+  [[nodiscard]] constexpr bool is_shared() const noexcept { return is_counted_between(2, max_references); }
+  [[nodiscard]] constexpr bool can_be_shared() const noexcept {
+    return is_counted_between(1, max_references - 1);
   }
   [[nodiscard]] constexpr bool is_published() const noexcept { return (word_ & published_bit) != 0; }
-  [[nodiscard]] constexpr page_id next() const noexcept { return word_ & low_mask; }
+  [[nodiscard]] constexpr page_id next() const noexcept { return (word_ & low_mask) / one; }
 
   // One more and one fewer reference; the caller has checked that the count allows it.
-  [[nodiscard]] constexpr page_use more() const noexcept { return page_use{word_ + 1}; }
-  [[nodiscard]] constexpr page_use fewer() const noexcept { return page_use{word_ - 1}; }
+  [[nodiscard]] constexpr page_use more() const noexcept { return page_use{word_ + one}; }
+  [[nodiscard]] constexpr page_use fewer() const noexcept { return page_use{word_ - one}; }
 
   [[nodiscard]] constexpr page_use published() const noexcept { return page_use{word_ | published_bit}; }
   [[nodiscard]] constexpr page_use withdrawn() const noexcept { return page_use{word_ & ~published_bit}; }
@@ -62,23 +67,29 @@ class page_use {
   [[nodiscard]] constexpr page_use fenced() const noexcept { return with(kind_fenced, null_page); }
   [[nodiscard]] constexpr page_use revived() const noexcept { return with(0, 1); }
   [[nodiscard]] constexpr page_use linked_to(page_id next) const noexcept {
-    return page_use{(word_ & ~low_mask) | next};
+    return with(word_ & kind_mask, next);
   }
 
   friend constexpr bool operator==(page_use, page_use) = default;
 
  private:
-  static constexpr std::uint32_t published_bit = std::uint32_t{1} << 31;
-  static constexpr std::uint32_t kind_mask = std::uint32_t{3} << 29;
-  static constexpr std::uint32_t kind_cached = std::uint32_t{1} << 29;
-  static constexpr std::uint32_t kind_fenced = std::uint32_t{2} << 29;
-  static constexpr std::uint32_t kind_retired = std::uint32_t{3} << 29;
-  static constexpr std::uint32_t low_mask = max_references;
+  static constexpr std::uint32_t published_bit = 1;
+  static constexpr std::uint32_t one = 2;  // reference
+  static constexpr std::uint32_t low_mask = max_references * one;
+  static constexpr std::uint32_t kind_mask = std::uint32_t{3} << 30;
+  static constexpr std::uint32_t kind_cached = std::uint32_t{1} << 30;
+  static constexpr std::uint32_t kind_fenced = std::uint32_t{2} << 30;
+  static constexpr std::uint32_t kind_retired = std::uint32_t{3} << 30;
 
   constexpr explicit page_use(std::uint32_t word) noexcept : word_{word} {}
 
   [[nodiscard]] constexpr page_use with(std::uint32_t kind, std::uint32_t low) const noexcept {
-    return page_use{(word_ & published_bit) | kind | low};
+    return page_use{kind | low * one | (word_ & published_bit)};
+  }
+
+  // Counted, with `low` to `high` references: a single comparison, as what lies below `low` wraps.
+  [[nodiscard]] constexpr bool is_counted_between(std::uint32_t low, std::uint32_t high) const noexcept {
+    return word_ - low * one <= (high - low) * one + published_bit;
   }
 
   std::uint32_t word_;

@@ -77,10 +77,17 @@ class journal_list {
 
   template <class Handle>
   void record(std::span<const Handle> pages) noexcept {
-    for (tag_journal* journal = first_; journal != nullptr; journal = journal->next_) journal->record(pages);
+    if (first_ != nullptr) [[unlikely]]
+      record_in_all(pages);
   }
 
  private:
+  template <class Handle>
+  [[gnu::noinline]] void record_in_all(
+      std::span<const Handle> pages) noexcept {  // the pool's loops stay small
+    for (tag_journal* journal = first_; journal != nullptr; journal = journal->next_) journal->record(pages);
+  }
+
   tag_journal* first_ = nullptr;
 };
 
