@@ -9,6 +9,7 @@ endforeach()
 list(FILTER includes EXCLUDE REGEX "<kvpage/")
 list(SORT includes)
 list(REMOVE_DUPLICATES includes)
+list(TRANSFORM includes REPLACE "#include (<[^>]+>).*" "#if __has_include(\\1)\n#include \\1\n#endif")
 list(JOIN includes "\n" includes)
 
 file(WRITE ${OUTPUT} "#pragma once

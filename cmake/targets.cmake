@@ -27,30 +27,38 @@ function(kvpage_add_test target)
   gtest_discover_tests(${target} TEST_PREFIX ${target}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
 endfunction()
 
-# A GoogleTest program with kernels: one test for ctest, with label "cuda".  Under emulation it runs once
-# for each of several schedules, with checks for races and for reads of memory nobody wrote.
+# A program with kernels as one test for ctest, with label "cuda"; the target "cuda_tests" builds all of them.
+# Without a device it ends with status 77, which counts as skipped.  Under emulation it runs once for each of
+# several schedules, with checks for races and for reads of memory nobody wrote.
 set(KVPAGE_CUDAEMU_SEEDS 3 CACHE STRING "Seeds for each CUDA test under KVPAGE_CUDAEMU")
+add_custom_target(cuda_tests)
+function(kvpage_run_with_device test target)
+  if(KVPAGE_CUDAEMU_RUN)
+    add_test(NAME ${test} COMMAND ${KVPAGE_CUDAEMU_RUN} -n ${KVPAGE_CUDAEMU_SEEDS} -- $<TARGET_FILE:${target}>)
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "CUDAEMU_RACECHECK=1;CUDAEMU_INITCHECK=1")
+  else()
+    add_test(NAME ${test} COMMAND ${target})
+  endif()
+  set_tests_properties(${test} PROPERTIES LABELS cuda TIMEOUT 600 SKIP_RETURN_CODE 77)
+  add_dependencies(cuda_tests ${target})
+endfunction()
+
+# A GoogleTest program with kernels.
 function(kvpage_add_cuda_test target)
   FetchContent_MakeAvailable(googletest)
   kvpage_add_executable(${target} ${ARGN} ${PROJECT_SOURCE_DIR}/cmake/cuda_test_main.cpp)
-  target_link_libraries(${target} PRIVATE kvpage::cuda GTest::gtest)
-  if(KVPAGE_CUDAEMU_RUN)
-    add_test(NAME ${target} COMMAND ${KVPAGE_CUDAEMU_RUN} -n ${KVPAGE_CUDAEMU_SEEDS} -- $<TARGET_FILE:${target}>)
-    set_tests_properties(${target} PROPERTIES ENVIRONMENT "CUDAEMU_RACECHECK=1;CUDAEMU_INITCHECK=1")
-  else()
-    add_test(NAME ${target} COMMAND ${target})
-  endif()
-  set_tests_properties(${target} PROPERTIES LABELS cuda TIMEOUT 600 SKIP_RETURN_CODE 77)
+  target_link_libraries(${target} PRIVATE GTest::gtest)
+  kvpage_run_with_device(${target} ${target})
 endfunction()
 
 # An example; running it without arguments is a test.
 function(kvpage_add_example target)
   kvpage_add_executable(${target} ${ARGN})
-  if("${ARGN}" MATCHES "\\.cu(;|$)" AND KVPAGE_CUDAEMU_RUN)
-    add_test(NAME example.${target} COMMAND ${KVPAGE_CUDAEMU_RUN} -n 1 -- $<TARGET_FILE:${target}>)
-  else()
-    add_test(NAME example.${target} COMMAND ${target})
-  endif()
+  add_test(NAME example.${target} COMMAND ${target})
+endfunction()
+function(kvpage_add_cuda_example target)
+  kvpage_add_executable(${target} ${ARGN})
+  kvpage_run_with_device(example.${target} ${target})
 endfunction()
 
 # A Google Benchmark program.  Tests only see that it builds: nothing is timed there.
