@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block_table.hpp"
+#include "capacity.hpp"
 #include "config.hpp"
 #include "decode_batch.hpp"
 #include "element.hpp"
