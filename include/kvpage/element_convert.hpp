@@ -32,16 +32,17 @@ template <numeric To, numeric From>
 
 namespace detail {
 
-// The loop in blocks of a length known at compile time: compilers vectorise that even at -O2.
-inline constexpr std::size_t convert_block = 32;
-
-template <numeric To, numeric From, class Operation>
-constexpr void transform_blocks(const From* from, To* to, std::size_t count, Operation operation) noexcept {
+// to[i] = operation(from[i]); returns to + count.  In blocks of a length known at compile time, which
+// compilers vectorise even at -O2.
+template <class To, class From, class Operation>
+constexpr To* transform_blocks(const From* from, To* to, std::size_t count, Operation operation) noexcept {
+  constexpr std::size_t block = 32;
   std::size_t done = 0;
-  for (; done + convert_block <= count; done += convert_block) {
-    for (std::size_t i = 0; i < convert_block; ++i) to[done + i] = operation(from[done + i]);
+  for (; done + block <= count; done += block) {
+    for (std::size_t i = 0; i < block; ++i) to[done + i] = operation(from[done + i]);
   }
   for (; done < count; ++done) to[done] = operation(from[done]);
+  return to + count;
 }
 
 }  // namespace detail
