@@ -10,19 +10,11 @@
 
 #include "config.hpp"
 #include "error.hpp"
+#include "page_copy.hpp"
 #include "page_pool.hpp"
 #include "table_version.hpp"
 
 namespace kvpage::inline v0 {
-
-// The first `tokens` tokens of `source` must be copied to `destination`, in stream order before anything
-// is written to `destination`.
-template <class Handle>
-struct page_copy {
-  Handle source;
-  Handle destination;
-  std::size_t tokens = 0;  // 0: nothing to copy
-};
 
 // Owns one reference to each of its pages; move-only.  Entry k holds tokens k x S to k x S + S - 1, where
 // S is the pool's tokens_per_page.  The handles are those of the grants: they are what a verifier
@@ -78,14 +70,16 @@ class block_table {
   }
 
   // The same, with copy on write: a shared last page is replaced by a fresh one, and `copy` says what to
-  // copy there.  The table's reference to copy.source passes to the caller, who gives it back with
-  // release_after(copy.source, the step that the copy belongs to).
+  // copy there, in stream order before the new tokens are written (0 tokens: nothing).  The table's
+  // reference to copy.source passes to the caller, who gives it back with release_after(copy.source, the
+  // step that the copy runs in).
   [[nodiscard]] errc append(std::size_t tokens, page_copy<handle>& copy) {
     copy = {};
     if (!writes_shared_page(tokens)) return grow(tokens, pages_.size());
     const std::size_t last = pages_.size() - 1;
-    const page_copy<handle> owed{pages_[last], {}, last_page_len()};
+    const page_copy<handle> owed{pages_[last], {}, static_cast<std::uint32_t>(last_page_len())};
     KVPAGE_TRY(grow(tokens, last));
+    history_.rewritten_from(last);
     copy = {owed.source, pages_[last], owed.tokens};
     return errc::ok;
   }

@@ -29,8 +29,8 @@ struct pool_stats {
 // otherwise it says what is wrong with `page`, the first page that breaks the rule.
 struct pool_audit {
   page_id page = null_page;
-  std::string_view finding;
-  std::string_view cannot_know;  // what this policy leaves no evidence of; empty under a tagged policy
+  std::string_view finding = {};
+  std::string_view cannot_know = {};  // what this policy leaves no evidence of; empty under a tagged policy
 
   [[nodiscard]] bool clean() const noexcept { return finding.empty(); }
 };

@@ -105,6 +105,7 @@ class page_pool {
     return records_[page].use.references();
   }
   [[nodiscard]] page_state state(page_id page) const noexcept { return records_[page].use.state(); }
+  [[nodiscard]] bool is_published(page_id page) const noexcept { return records_[page].use.is_published(); }
 
   // Referenced once and not published: whoever holds it may write to it.  page < size().
   [[nodiscard]] bool is_exclusive(page_id page) const noexcept {

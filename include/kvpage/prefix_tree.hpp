@@ -1,0 +1,245 @@
+// kvpage: the published pages as a tree of prefixes, with the order in which they may be evicted.
+//
+// Knows page ids and content, not ownership: prefix_index keeps it in step with the pool.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <span>
+#include <vector>
+
+#include "config.hpp"
+#include "error.hpp"
+#include "page_audit.hpp"
+
+namespace kvpage::inline v0::detail {
+
+// What a page hangs from: the page before it in its prefix, or the root of its salt.
+class prefix_parent {
+ public:
+  static constexpr prefix_parent page(page_id id) noexcept { return prefix_parent{id}; }
+  static constexpr prefix_parent root(std::uint32_t number) noexcept {
+    return prefix_parent{number | root_bit};
+  }
+
+  [[nodiscard]] constexpr bool is_root() const noexcept { return (word_ & root_bit) != 0; }
+  [[nodiscard]] constexpr std::uint32_t number() const noexcept {
+    return word_ & ~root_bit;
+  }  // page id or root
+
+  friend bool operator==(const prefix_parent&, const prefix_parent&) = default;
+
+ private:
+  static constexpr std::uint32_t root_bit = std::uint32_t{1} << 31;
+  constexpr explicit prefix_parent(std::uint32_t word) noexcept : word_{word} {}
+
+  std::uint32_t word_;
+};
+
+// One node per page of the pool, allocated once: 40 bytes, its content, and 4 to 8 bytes of hash buckets.
+//
+// Eviction is leaf first, least recently cached first, O(1) amortised: a page with children that comes up
+// for eviction leaves the list and comes back, as the oldest, with the loss of its last child.
+template <class Handle, class Symbol>
+class prefix_tree {
+ public:
+  prefix_tree(std::size_t pages, std::size_t symbols_per_page, std::pmr::memory_resource* memory)
+      : nodes_(pages, memory),
+        symbols_(pages * symbols_per_page, memory),
+        buckets_(std::bit_ceil(pages), memory),
+        symbols_per_page_{symbols_per_page} {}
+
+  // The page with this content below `parent`; null_page if there is none.
+  [[nodiscard]] page_id find(prefix_parent parent, std::uint64_t hash,
+                             std::span<const Symbol> content) const noexcept {
+    page_id page = buckets_[bucket(folded(hash))];
+    while (page != null_page && !matches(page, parent, folded(hash), content))
+      page = nodes_[page].next_in_bucket;
+    return page;
+  }
+
+  // Adds a referenced page, which is not in the tree yet.
+  void insert(Handle handle, prefix_parent parent, std::uint64_t hash,
+              std::span<const Symbol> content) noexcept {
+    const page_id page = handle.id();
+    Expects(!contains(page));
+    page_id& head = buckets_[bucket(folded(hash))];
+    nodes_[page] = {.handle = handle, .parent = parent, .hash = folded(hash), .next_in_bucket = head};
+    head = page;
+    std::ranges::copy(content, symbols_.begin() + static_cast<std::ptrdiff_t>(page * symbols_per_page_));
+    ++size_;
+    if (!parent.is_root()) {
+      ++nodes_[parent.number()].children;
+      if (nodes_[parent.number()].blocking_children++ == 0 && nodes_[parent.number()].is_cached)
+        become_unevictable(parent.number());
+    }
+  }
+
+  // Nobody references the page any more: it may be evicted once its children have been.
+  void mark_cached(page_id page) noexcept {
+    Expects(contains(page));
+    nodes_[page].is_cached = true;
+    link(page, newest());
+    if (nodes_[page].blocking_children == 0) become_evictable(page);
+  }
+
+  // Somebody references the page again.
+  void mark_referenced(page_id page) noexcept {
+    unlink(page);
+    nodes_[page].is_cached = false;
+    if (nodes_[page].blocking_children == 0) become_unevictable(page);
+  }
+
+  // The page to evict next; null_page if there is none.
+  [[nodiscard]] page_id next_victim() noexcept {
+    while (oldest() != null_page && nodes_[oldest()].children != 0) unlink(oldest());
+    return oldest();
+  }
+
+  // Removes a cached page without children.
+  void erase(page_id page) noexcept {
+    node& erased = nodes_[page];
+    Expects(erased.is_cached && erased.children == 0);
+    page_id* link_to = &buckets_[bucket(erased.hash)];
+    while (*link_to != page) link_to = &nodes_[*link_to].next_in_bucket;
+    *link_to = erased.next_in_bucket;
+    unlink(page);
+    --evictable_;
+    --size_;
+    if (!erased.parent.is_root()) {
+      const page_id parent = erased.parent.number();
+      if (--nodes_[parent].children == 0 && nodes_[parent].is_cached && !nodes_[parent].is_linked)
+        link(parent, null_page);
+    }
+    erased = {};
+  }
+
+  void clear() noexcept {
+    std::ranges::fill(nodes_, node{});
+    std::ranges::fill(buckets_, null_page);
+    size_ = evictable_ = 0;
+  }
+
+  [[nodiscard]] bool contains(page_id page) const noexcept { return !nodes_[page].handle.is_null(); }
+  [[nodiscard]] Handle handle(page_id page) const noexcept { return nodes_[page].handle; }
+  [[nodiscard]] prefix_parent parent(page_id page) const noexcept { return nodes_[page].parent; }
+
+  [[nodiscard]] bool is_cached(page_id page) const noexcept { return nodes_[page].is_cached; }
+
+  // Whether the page is cached and so is everything below it.
+  [[nodiscard]] bool is_evictable(page_id page) const noexcept {
+    return nodes_[page].is_cached && nodes_[page].blocking_children == 0;
+  }
+
+  // The first page whose links, counts or bucket are wrong, if any.  O(n); allocates 8 bytes a page.
+  [[nodiscard]] pool_audit audit() const {
+    std::vector<std::uint32_t> children(nodes_.size()), blocking(nodes_.size());
+    std::size_t present = 0, evictable = 0, listed = 0;
+    for (page_id page = 1; page < nodes_.size(); ++page) {
+      if (!contains(page)) continue;
+      const node& n = nodes_[page];
+      ++present;
+      evictable += is_evictable(page);
+      listed += n.is_linked;
+      if (!n.parent.is_root()) {
+        if (!contains(n.parent.number())) return {page, "its parent has left the index"};
+        ++children[n.parent.number()];
+        blocking[n.parent.number()] += !is_evictable(page);
+      }
+      page_id in_bucket = buckets_[bucket(n.hash)];
+      while (in_bucket != page && in_bucket != null_page) in_bucket = nodes_[in_bucket].next_in_bucket;
+      if (in_bucket == null_page) return {page, "not to be found by its hash"};
+      if (n.is_linked && !n.is_cached) return {page, "up for eviction while referenced"};
+      if (n.is_cached && !n.is_linked && n.children == 0) return {page, "cached, but never evicted: leaked"};
+    }
+    for (page_id page = 1; page < nodes_.size(); ++page) {
+      if (nodes_[page].children != children[page] || nodes_[page].blocking_children != blocking[page])
+        return {page, "its children are miscounted"};
+    }
+    for (page_id page = oldest(); page != null_page && listed != 0; page = nodes_[page].newer) --listed;
+    if (listed != 0 || present != size_ || evictable != evictable_)
+      return {null_page, "the index's counters do not agree with its pages"};
+    return {};
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t evictable() const noexcept { return evictable_; }
+
+ private:
+  struct node {
+    Handle handle;  // null: the page is not in the tree
+    prefix_parent parent = prefix_parent::root(0);
+    std::uint32_t hash = 0;
+    page_id next_in_bucket = null_page;
+    page_id older = null_page;  // the list of cached pages; node 0 closes the ring
+    page_id newer = null_page;
+    std::uint32_t children = 0;
+    std::uint32_t blocking_children = 0;  // those that are not evictable
+    bool is_cached = false;
+    bool is_linked = false;  // in the list; cached pages that wait for their children are not
+  };
+
+  [[nodiscard]] static std::uint32_t folded(std::uint64_t hash) noexcept {
+    return static_cast<std::uint32_t>(hash ^ (hash >> 32));
+  }
+  [[nodiscard]] std::size_t bucket(std::uint32_t hash) const noexcept { return hash & (buckets_.size() - 1); }
+
+  [[nodiscard]] std::span<const Symbol> content(page_id page) const noexcept {
+    return std::span{symbols_}.subspan(page * symbols_per_page_, symbols_per_page_);
+  }
+  [[nodiscard]] bool matches(page_id page, prefix_parent parent, std::uint32_t hash,
+                             std::span<const Symbol> wanted) const noexcept {
+    const node& candidate = nodes_[page];
+    return candidate.hash == hash && candidate.parent == parent && std::ranges::equal(content(page), wanted);
+  }
+
+  [[nodiscard]] page_id oldest() const noexcept { return nodes_[null_page].newer; }
+  [[nodiscard]] page_id newest() const noexcept { return nodes_[null_page].older; }
+
+  void link(page_id page, page_id after) noexcept {
+    const page_id before = nodes_[after].newer;
+    nodes_[page].older = after;
+    nodes_[page].newer = before;
+    nodes_[after].newer = nodes_[before].older = page;
+    nodes_[page].is_linked = true;
+  }
+
+  void unlink(page_id page) noexcept {
+    if (!nodes_[page].is_linked) return;
+    nodes_[nodes_[page].older].newer = nodes_[page].newer;
+    nodes_[nodes_[page].newer].older = nodes_[page].older;
+    nodes_[page].is_linked = false;
+  }
+
+  // Nothing blocks the cached page any more; nor, perhaps, its ancestors.
+  void become_evictable(page_id page) noexcept {
+    for (;;) {
+      ++evictable_;
+      if (nodes_[page].parent.is_root()) return;
+      page = nodes_[page].parent.number();
+      if (--nodes_[page].blocking_children != 0 || !nodes_[page].is_cached) return;
+    }
+  }
+
+  // The reverse.
+  void become_unevictable(page_id page) noexcept {
+    for (;;) {
+      --evictable_;
+      if (nodes_[page].parent.is_root()) return;
+      page = nodes_[page].parent.number();
+      if (nodes_[page].blocking_children++ != 0 || !nodes_[page].is_cached) return;
+    }
+  }
+
+  std::pmr::vector<node> nodes_;
+  std::pmr::vector<Symbol> symbols_;
+  std::pmr::vector<page_id> buckets_;
+  std::size_t symbols_per_page_;
+  std::size_t size_ = 0;
+  std::size_t evictable_ = 0;
+};
+
+}  // namespace kvpage::inline v0::detail
