@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <memory_resource>
 #include <span>
 #include <utility>
@@ -44,22 +45,17 @@ class block_table {
     other.pages_.clear();
   }
   block_table& operator=(block_table&& other) noexcept {
-    block_table taken{std::move(other)};
-    swap(taken);
+    if (this != &other) {  // the memory resource moves too, which assigning the vector could not do
+      std::destroy_at(this);
+      std::construct_at(this, std::move(other));
+    }
     return *this;
   }
   block_table(const block_table&) = delete;
   block_table& operator=(const block_table&) = delete;
 
+  // As abandon(): without a fence.
   ~block_table() { abandon(); }
-
-  void swap(block_table& other) noexcept {
-    std::swap(pool_, other.pool_);
-    pages_.swap(other.pages_);
-    std::swap(tokens_, other.tokens_);
-    std::swap(dropped_, other.dropped_);
-    history_.swap(other.history_);
-  }
 
   // Makes room for `tokens` more tokens, granting pages where the last one is full.
   //   exhausted, never_fits (see page_pool::allocate); outside_row: more than max_tokens_per_row;
@@ -183,14 +179,11 @@ class block_table {
   // Keeps the first `kept` entries and grants those after them that `tokens` more tokens need.
   [[nodiscard]] errc grow(std::size_t tokens, std::size_t kept) {
     if (tokens > max_tokens_per_row - tokens_) return errc::outside_row;
-    const std::size_t before = pages_.size();
     const std::size_t after = pages_for(tokens_ + tokens, tokens_per_page());
     if (after != kept) {
+      KVPAGE_TRY(pool_->check_room(after - kept));  // before a row that never fits takes host memory
       pages_.resize(after);
-      if (const errc code = pool_->allocate(std::span{pages_}.subspan(kept)); code != errc::ok) {
-        pages_.resize(before);
-        return code;
-      }
+      KVPAGE_TRY(pool_->allocate(std::span{pages_}.subspan(kept)));
     }
     tokens_ += tokens;
     return errc::ok;

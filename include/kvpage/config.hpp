@@ -34,9 +34,9 @@ inline constexpr page_id null_page = 0;
 // A token that must not be written anywhere.
 inline constexpr slot_index skipped_slot = -1;
 
-// A pool, its null page included, numbers its pages below this bound: 29 bits, so that a page's
+// A pool, its null page included, numbers its pages below this bound: 28 bits, so that a page's
 // reference count or chain link shares one word with its state.
-inline constexpr std::uint64_t max_pages_per_pool = std::uint64_t{1} << 29;
+inline constexpr std::uint64_t max_pages_per_pool = std::uint64_t{1} << 28;
 
 // A row's tokens; lengths are exported as int32.
 inline constexpr std::size_t max_tokens_per_row = 0x7fff'ffff;
@@ -44,7 +44,7 @@ inline constexpr std::size_t max_tokens_per_row = 0x7fff'ffff;
 // Pages that `tokens` tokens occupy.
 [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::size_t pages_for(std::size_t tokens,
                                                                  std::size_t tokens_per_page) noexcept {
-  return (tokens + tokens_per_page - 1) / tokens_per_page;
+  return tokens / tokens_per_page + (tokens % tokens_per_page != 0);
 }
 
 // Tokens in the last of those pages: 1 to tokens_per_page, or 0 for no tokens at all.

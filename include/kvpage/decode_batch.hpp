@@ -48,7 +48,7 @@ class decode_batch {
 
   // In memory of its own.  Throws std::invalid_argument for limits out of range, std::bad_alloc.
   explicit decode_batch(const batch_limits& limits) {
-    detail::require_between("decode_batch: rows", limits.rows, 1, max_tokens_per_row - 1);
+    require_in_range(limits);
     own_ = std::make_unique<own_arrays>(limits);
     adopt(own_->view());
   }
@@ -56,6 +56,8 @@ class decode_batch {
   // In the caller's memory, which must outlive the batch.  Throws std::invalid_argument if one array is
   // shorter than its partners need.
   explicit decode_batch(const arrays& memory) { adopt(memory); }
+  decode_batch(const decode_batch&) = delete;
+  decode_batch& operator=(const decode_batch&) = delete;
 
   void clear() noexcept { rows_ = entries_ = slots_ = 0; }
 
@@ -89,6 +91,7 @@ class decode_batch {
   // Makes a row harmless in every form: null page ids, length 0, slots -1.  indptr and last_page_len stay,
   // because attention libraries plan on them.  row < rows().
   void cut_off(std::size_t row) noexcept {
+    Expects(row < rows_);
     std::ranges::fill(row_of(arrays_.indices, arrays_.indptr, row), static_cast<std::int32_t>(null_page));
     std::ranges::fill(row_of(arrays_.slots, arrays_.slot_indptr, row), skipped_slot);
     arrays_.seq_lens[row] = 0;
@@ -158,13 +161,18 @@ class decode_batch {
     std::vector<handle> granted;
   };
 
+  static constexpr std::size_t most = max_tokens_per_row;  // what an int32 indptr can count
+
+  static void require_in_range(const batch_limits& limits) {
+    detail::require_between("decode_batch: rows", limits.rows, 1, most - 1);
+    detail::require_between("decode_batch: entries", limits.entries, 0, most);
+    detail::require_between("decode_batch: slots", limits.slots, 0, most);
+  }
+
   void adopt(const arrays& memory) {
     const std::size_t rows = memory.seq_lens.size();
     const std::size_t entries = memory.indices.size();
-    constexpr std::size_t most = max_tokens_per_row;  // what an int32 indptr can count
-    detail::require_between("decode_batch: rows", rows, 1, most - 1);
-    detail::require_between("decode_batch: entries", entries, 0, most);
-    detail::require_between("decode_batch: slots", memory.slots.size(), 0, most);
+    require_in_range({.rows = rows, .entries = entries, .slots = memory.slots.size()});
     detail::require_between("decode_batch: indptr elements", memory.indptr.size(), rows + 1, most);
     detail::require_between("decode_batch: slot_indptr elements", memory.slot_indptr.size(), rows + 1, most);
     detail::require_between("decode_batch: last_page_len elements", memory.last_page_len.size(), rows, most);

@@ -31,12 +31,12 @@ using tagged = basic_tagged<std::uint32_t>;
 template <class P>
 concept untagged_policy = std::same_as<P, untagged>;
 
-// Live tags are the odd numbers up to `last_live_tag`.
+// Live tags are the odd numbers up to `last_live_tag`, which is 2^n - 1.
 template <class P>
 concept tagged_policy = std::is_empty_v<P> && requires {
   requires P::is_tagged;
   requires std::same_as<decltype(P::last_live_tag), const page_tag>;
-  requires P::last_live_tag % 2 == 1;
+  requires P::last_live_tag % 2 == 1 && (P::last_live_tag & (P::last_live_tag + 1)) == 0;
 };
 
 template <class P>

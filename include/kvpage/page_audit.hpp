@@ -81,6 +81,7 @@ class page_auditor {
       const bool must_be_listed = use.state() == page_state::free || use.state() == page_state::fenced;
       if (must_be_listed && !listed_[page]) found(page, "free or fenced, but in no list: leaked");
       if (use.state() == page_state::cached && !use.is_published()) found(page, "cached, but not published");
+      if (use.state() == page_state::free && use.is_published()) found(page, "free, but published");
       if constexpr (P::is_tagged) {
         const page_tag tag = records_[page].tag;
         const bool granted = use.state() == page_state::live || use.is_published();

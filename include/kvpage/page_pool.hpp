@@ -47,13 +47,19 @@ class page_pool {
   // O(1) a page.
   [[nodiscard]] errc allocate(std::span<handle> out) noexcept;
 
+  // What allocate would return for that many pages, without granting any.  O(1).
+  [[nodiscard]] errc check_room(std::size_t pages) const noexcept {
+    return pages <= free_.size() ? errc::ok : refuse_grant(pages);
+  }
+
   // Adds one reference to each page, which must be referenced already: all, or none.
   //   stale_handle, double_release (nobody holds it), null_handle, outside_pool, reference_overflow.
   // O(1) a page.
   [[nodiscard]] errc retain(std::span<const handle> pages) noexcept;
 
   // Drops one reference from each page: all, or none.  A page that loses its last reference changes its
-  // tag and is free at once; a published one keeps its tag and is cached.
+  // tag and is free at once; a published one keeps its tag and is cached.  Either waits, fenced, for a step
+  // that another holder of the page has named in release_after and that has not retired yet.
   //   stale_handle, double_release (also: the same page more often than it is referenced), null_handle,
   //   outside_pool.
   // O(1) a page.
@@ -67,7 +73,7 @@ class page_pool {
   // free.  O(1) a page.
   void retire(step_number step) noexcept;
 
-  // ok if the handle's page is live or cached and still of the handle's generation; otherwise the error
+  // ok if the handle's page is live or published and still of the handle's generation; otherwise the error
   // that `release` would give.  Untagged, the generation cannot be told.  O(1).
   [[nodiscard]] errc check(handle page) const noexcept;
 
@@ -108,9 +114,7 @@ class page_pool {
   [[nodiscard]] bool is_published(page_id page) const noexcept { return records_[page].use.is_published(); }
 
   // Referenced once and not published: whoever holds it may write to it.  page < size().
-  [[nodiscard]] bool is_exclusive(page_id page) const noexcept {
-    return records_[page].use == page_use::once();
-  }
+  [[nodiscard]] bool is_exclusive(page_id page) const noexcept { return records_[page].use.is_exclusive(); }
 
   // The page's present tag; page < size().  The null page's is 0.
   [[nodiscard]] page_tag tag(page_id page) const noexcept requires tagged_policy<P> {
@@ -141,7 +145,8 @@ class page_pool {
   [[nodiscard, gnu::noinline]] errc refuse_grant(std::size_t pages) const noexcept;
   [[nodiscard, gnu::noinline]] errc refuse_retain(std::span<const handle> pages,
                                                   std::size_t refused) noexcept;
-  [[nodiscard, gnu::noinline]] errc release_from(std::size_t first, std::span<const handle> pages) noexcept;
+  [[nodiscard, gnu::noinline]] errc release_from(std::size_t first, std::span<const handle> pages,
+                                                 step_number step) noexcept;
   template <class GiveUp>
   [[nodiscard]] errc drop(handle page, GiveUp& give_up) noexcept;
   template <class GiveUp>
@@ -150,12 +155,14 @@ class page_pool {
 
   void end_grant(record& page) noexcept;
   void set_free(page_id page) noexcept;
+  void fence(const page_chain& pages, step_number step) noexcept;
   void append(page_chain& chain, page_id page, page_use use) noexcept;
   void splice(page_chain& chain, const page_chain& tail) noexcept;
 
   std::pmr::vector<record> records_;
   detail::free_list free_;
   detail::fence_list fences_;
+  step_number awaited_step_ = 0;  // the newest that any awaited page waits for
   page_chain newly_cached_;
   std::size_t cached_ = 0;
   std::size_t fenced_ = 0;
@@ -244,13 +251,13 @@ inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
   while (i < plain && drop_plainly(pages[i], end)) ++i;
   free_.grow(static_cast<std::size_t>(end - freed));
   if (i != pages.size()) [[unlikely]]
-    return release_from(i, pages);
+    return release_from(i, pages, 0);
   journals_.record(pages);
   return errc::ok;
 }
 
-// Drops a reference, of a page that stays live or becomes free.  Anything else (an error, a published or a
-// retiring page): it returns false and has done nothing.
+// Drops a reference, of a page that stays live or becomes free.  Anything else (an error, a published, an
+// awaited or a retiring page): it returns false and has done nothing.
 template <element E, integrity_policy P>
 inline bool page_pool<E, P>::drop_plainly(handle page, page_id*& freed) noexcept {
   if (page.id() >= size()) [[unlikely]]
@@ -277,18 +284,26 @@ inline bool page_pool<E, P>::drop_plainly(handle page, page_id*& freed) noexcept
   return true;
 }
 
+// Releases what release() has not handled plainly, and everything that is to wait for `step`.
 template <element E, integrity_policy P>
-errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pages) noexcept {
-  page_chain cached;
+errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pages,
+                                   step_number step) noexcept {
+  const step_number awaited_step = (std::max)(step, awaited_step_);
+  page_chain cached, fenced, fenced_longer;
   KVPAGE_TRY(drop_from(first, pages, [&](page_id id, record& page) {
+    const step_number until = page.use.is_awaited() ? awaited_step : step;
+    const bool must_wait = until > fences_.retired();
     if (page.use.is_published()) {
-      append(cached, id, page.use.cached());
+      if (!must_wait) return append(cached, id, page.use.settled().cached());
     } else {
       end_grant(page);
-      set_free(id);
+      if (!must_wait) return set_free(id);
     }
+    append(until == step ? fenced : fenced_longer, id, page.use.fenced());
   }));
-  if (cached.count != 0) splice(newly_cached_, cached);
+  fence(fenced, step);
+  fence(fenced_longer, awaited_step);
+  splice(newly_cached_, cached);
   cached_ += cached.count;
   journals_.record(pages);
   return errc::ok;
@@ -297,14 +312,13 @@ errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pa
 template <element E, integrity_policy P>
 errc page_pool<E, P>::release_after(std::span<const handle> pages, step_number step) noexcept {
   if (step <= fences_.retired()) return release(pages);
-  page_chain fenced;
-  KVPAGE_TRY(drop_from(0, pages, [&](page_id id, record& page) {
-    if (!page.use.is_published()) end_grant(page);
-    append(fenced, id, page.use.fenced());
-  }));
-  if (fenced.count != 0) splice(fences_.at(step), fenced);
-  fenced_ += fenced.count;
-  journals_.record(pages);
+  KVPAGE_TRY(release_from(0, pages, step));
+  for (const handle& page : pages) {  // whoever lets go of these last may know nothing of this step
+    record& released = records_[page.id()];
+    if (released.use.state() != page_state::live) continue;
+    released.use = released.use.awaited();
+    awaited_step_ = (std::max)(awaited_step_, step);
+  }
   return errc::ok;
 }
 
@@ -316,7 +330,7 @@ void page_pool<E, P>::retire(step_number step) noexcept {
     for (std::size_t left = chain.count; left != 0; --left) {
       const page_use use = records_[id].use;
       if (use.is_published()) {
-        append(newly_cached_, id, use.cached());
+        append(newly_cached_, id, use.settled().cached());
         ++cached_;
       } else {
         set_free(id);
@@ -467,6 +481,13 @@ void page_pool<E, P>::set_free(page_id page) noexcept {
 }
 
 template <element E, integrity_policy P>
+void page_pool<E, P>::fence(const page_chain& pages, step_number step) noexcept {
+  if (pages.count == 0) return;
+  splice(fences_.at(step), pages);
+  fenced_ += pages.count;
+}
+
+template <element E, integrity_policy P>
 void page_pool<E, P>::append(page_chain& chain, page_id page, page_use use) noexcept {
   records_[page].use = use;
   splice(chain, page_chain{page, page, 1});
@@ -474,6 +495,7 @@ void page_pool<E, P>::append(page_chain& chain, page_id page, page_use use) noex
 
 template <element E, integrity_policy P>
 void page_pool<E, P>::splice(page_chain& chain, const page_chain& tail) noexcept {
+  if (tail.count == 0) return;
   if (chain.count == 0) {
     chain = tail;
     return;

@@ -21,15 +21,15 @@ namespace detail {
 
 // A page's use, in one word:
 //
-//     31-30  29 ............................ 1      0
-//     kind   references, or the next page of a chain  published
+//     31-30  29 ............................ 2        1        0
+//     kind   references, or the next page of a chain  awaited  published
 //
 // A page that is counted (free or live) is of kind 0 and holds its number of references; a cached or
-// fenced one holds the next page of the chain it hangs in, 0 at the end.  So one comparison tells, published
-// or not, whether a page has at least so many references.
+// fenced one holds the next page of the chain it hangs in, 0 at the end.  So one comparison tells, whatever
+// the two flags are, whether a page has at least so many references.
 class page_use {
  public:
-  static constexpr std::uint32_t max_references = (std::uint32_t{1} << 29) - 1;
+  static constexpr std::uint32_t max_references = (std::uint32_t{1} << 28) - 1;
 
   static constexpr page_use free() noexcept { return page_use{0}; }
   static constexpr page_use once() noexcept { return page_use{one}; }
@@ -52,7 +52,9 @@ class page_use {
   [[nodiscard]] constexpr bool can_be_shared() const noexcept {
     return is_counted_between(1, max_references - 1);
   }
+  [[nodiscard]] constexpr bool is_exclusive() const noexcept { return (word_ & ~awaited_bit) == one; }
   [[nodiscard]] constexpr bool is_published() const noexcept { return (word_ & published_bit) != 0; }
+  [[nodiscard]] constexpr bool is_awaited() const noexcept { return (word_ & awaited_bit) != 0; }
   [[nodiscard]] constexpr page_id next() const noexcept { return (word_ & low_mask) / one; }
 
   // One more and one fewer reference; the caller has checked that the count allows it.
@@ -62,7 +64,11 @@ class page_use {
   [[nodiscard]] constexpr page_use published() const noexcept { return page_use{word_ | published_bit}; }
   [[nodiscard]] constexpr page_use withdrawn() const noexcept { return page_use{word_ & ~published_bit}; }
 
-  // The same page, no longer referenced (cached, fenced) or referenced once again; publication stays.
+  // A step that one of its former holders was part of may still be in flight.
+  [[nodiscard]] constexpr page_use awaited() const noexcept { return page_use{word_ | awaited_bit}; }
+  [[nodiscard]] constexpr page_use settled() const noexcept { return page_use{word_ & ~awaited_bit}; }
+
+  // The same page, no longer referenced (cached, fenced) or referenced once again; the flags stay.
   [[nodiscard]] constexpr page_use cached() const noexcept { return with(kind_cached, null_page); }
   [[nodiscard]] constexpr page_use fenced() const noexcept { return with(kind_fenced, null_page); }
   [[nodiscard]] constexpr page_use revived() const noexcept { return with(0, 1); }
@@ -74,7 +80,9 @@ class page_use {
 
  private:
   static constexpr std::uint32_t published_bit = 1;
-  static constexpr std::uint32_t one = 2;  // reference
+  static constexpr std::uint32_t awaited_bit = 2;
+  static constexpr std::uint32_t flags = published_bit | awaited_bit;
+  static constexpr std::uint32_t one = 4;  // reference
   static constexpr std::uint32_t low_mask = max_references * one;
   static constexpr std::uint32_t kind_mask = std::uint32_t{3} << 30;
   static constexpr std::uint32_t kind_cached = std::uint32_t{1} << 30;
@@ -84,12 +92,12 @@ class page_use {
   constexpr explicit page_use(std::uint32_t word) noexcept : word_{word} {}
 
   [[nodiscard]] constexpr page_use with(std::uint32_t kind, std::uint32_t low) const noexcept {
-    return page_use{kind | low * one | (word_ & published_bit)};
+    return page_use{kind | low * one | (word_ & flags)};
   }
 
   // Counted, with `low` to `high` references: a single comparison, as what lies below `low` wraps.
   [[nodiscard]] constexpr bool is_counted_between(std::uint32_t low, std::uint32_t high) const noexcept {
-    return word_ - low * one <= (high - low) * one + published_bit;
+    return word_ - low * one <= (high - low) * one + flags;
   }
 
   std::uint32_t word_;

@@ -34,7 +34,6 @@ class table_history {
       : version_{std::exchange(other.version_, table_version{.table = next_table()})} {}
   table_history& operator=(table_history&&) = delete;
 
-  void swap(table_history& other) noexcept { std::swap(version_, other.version_); }
   void rewritten_from(std::size_t entry) noexcept {
     ++version_.revision;
     version_.first_rewritten = entry;
@@ -53,7 +52,6 @@ class table_history {
 template <>
 class table_history<untagged> {
  public:
-  void swap(table_history&) noexcept {}
   void rewritten_from(std::size_t) noexcept {}
 };
 

@@ -62,7 +62,7 @@ TEST_F(TableVersion, MovesWithThePages) {
 
   table_type other{pool};
   const table_version others = other.version();
-  moved.swap(other);
+  std::swap(moved, other);
   EXPECT_EQ(other.version(), before);
   EXPECT_EQ(moved.version(), others);
   moved = std::move(other);
