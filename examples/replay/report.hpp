@@ -1,0 +1,56 @@
+// kvpage-replay: what came out.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "options.hpp"
+
+namespace replay {
+
+struct report {
+  std::uint64_t requests = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t aborted = 0;
+  std::uint64_t preempted = 0;  // times that a request lost its pages and went back to the queue
+  std::uint64_t rejected = 0;   // larger than the pool
+
+  std::uint64_t steps = 0;
+  std::uint64_t tokens = 0;  // decoded
+  std::uint64_t rows_verified = 0;
+  std::uint64_t entries_verified = 0;
+
+  per_fault<std::uint64_t> injected{};
+  per_fault<std::uint64_t> detected{};
+  std::uint64_t innocents_aborted = 0;
+  std::uint64_t foreign_reads = 0;  // entries
+
+  struct page_counts {
+    std::uint64_t capacity = 0;
+    std::uint64_t peak_live = 0;
+    std::uint64_t granted = 0;
+    std::uint64_t released = 0;
+    std::uint64_t retired = 0;
+  } pages;
+
+  bool audit_clean = false;
+  std::string audit;  // in words
+
+  // Spent inside the library.
+  double ns_per_page = 0;   // granted or released, where many are at once
+  double ns_per_entry = 0;  // verified
+  double us_per_step = 0;
+};
+
+// Aligned, for people.
+void write_table(std::ostream& out, const report& of, const options& chosen);
+
+// One object, for machines.
+void write_json(std::ostream& out, const report& of);
+
+// 0 if all is well.  1 if the audit failed or, for a policy that promises more (`verified`), if a fault went
+// undetected, an innocent request was aborted or a foreign read happened.
+[[nodiscard]] int exit_status(const report& of, bool verified);
+
+}  // namespace replay
