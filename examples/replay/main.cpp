@@ -11,7 +11,7 @@ int main(int argc, char** argv) try {
   replay::options chosen;
   if (const auto status = replay::parse_options(argc, argv, chosen)) return *status;
 
-  constexpr std::size_t generated = 2000;
+  constexpr std::size_t generated = 12000;  // about an hour
   const replay::trace requests = chosen.trace_file.empty()
                                      ? replay::generate_trace(chosen.limit.value_or(generated), chosen.seed)
                                      : replay::read_trace(chosen.trace_file, chosen.limit);

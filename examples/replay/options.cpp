@@ -57,7 +57,7 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& int
       "Replays a trace of serving traffic over kvpage: continuous batching with verified block tables."};
   app.option_defaults()->always_capture_default();
   app.add_option("--trace", into.trace_file, "Mooncake-format JSONL file; without it, a generated trace");
-  app.add_option("--limit", into.limit, "Replay the first N requests (generated trace: 2000 by default)")
+  app.add_option("--limit", into.limit, "Replay the first N requests (generated trace: 12000 by default)")
       ->check(between(1, 100'000'000));
   app.add_option("--pages", into.pages, "Usable pages in the pool")
       ->check(between(1, kvpage::max_pages_per_pool - 1));

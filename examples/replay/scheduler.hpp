@@ -24,12 +24,17 @@
 
 namespace replay {
 
+// What a request grows to.
+[[nodiscard]] inline std::size_t most_tokens(const trace_request& request) {
+  return std::size_t{request.input_length} + request.output_length;
+}
+
 // Room for any batch of this trace: the `rows` longest requests at once.
 [[nodiscard]] inline kvpage::batch_limits widest_batch(const trace& requests, const options& chosen) {
   std::vector<std::size_t> pages;
   for (const trace_request& request : requests) {
-    const std::size_t tokens = std::size_t{request.input_length} + request.output_length;
-    pages.push_back((std::min)(kvpage::pages_for(tokens, chosen.page_size), std::size_t{chosen.pages}));
+    pages.push_back(
+        (std::min)(kvpage::pages_for(most_tokens(request), chosen.page_size), std::size_t{chosen.pages}));
   }
   const auto rows = static_cast<std::ptrdiff_t>((std::min)(chosen.max_rows, pages.size()));
   std::ranges::nth_element(pages, pages.begin() + rows, std::greater{});
@@ -83,11 +88,11 @@ class scheduler {
     memory_.begin_step();
     arrive();
     faults_.begin_step(arrived_);
+    grow_rows();
     admit();
     now_ms_ += step_ms;
     if (running_.empty()) return;
 
-    grow_rows();
     faults_.before_export(running_);
     memory_.export_tables(running_);
     faults_.after_export(running_);
@@ -98,36 +103,16 @@ class scheduler {
     ++report_.steps;
   }
 
+  // Requests whose time has come join the queue; those that can never fit are rejected at once.
   void arrive() {
     if (running_.empty() && waiting_.empty() && arrived_ < trace_.size())
       now_ms_ = (std::max)(now_ms_, trace_[arrived_].timestamp_ms);
-    for (; arrived_ < trace_.size() && trace_[arrived_].timestamp_ms <= now_ms_; ++arrived_)
-      waiting_.push_back({static_cast<std::uint32_t>(arrived_), 0});
-  }
-
-  // In the order of arrival, while there are pages and rows.  A request is admitted with all pages of its
-  // prompt, and of what it had decoded before a preemption, or not at all.
-  void admit() {
-    while (!waiting_.empty() && running_.size() < max_rows_) {
-      const waiting_request next = waiting_.front();
-      const std::size_t prompt = trace_[next.id].input_length;
-      const std::size_t most = prompt + trace_[next.id].output_length;
-      if (!can_ever_fit(most)) {
+    for (; arrived_ < trace_.size() && trace_[arrived_].timestamp_ms <= now_ms_; ++arrived_) {
+      if (can_ever_fit(most_tokens(trace_[arrived_]))) {
+        waiting_.push_back({static_cast<std::uint32_t>(arrived_), 0});
+      } else {
         ++report_.rejected;
-        waiting_.pop_front();
-        continue;
       }
-      auto table = memory_.new_table(most);
-      if (memory_.admit(table, prompt + next.decoded) != kvpage::errc::ok) {
-        if (!running_.empty()) return;
-        if (!memory_.wait_for_step_in_flight())
-          throw std::logic_error("pages have leaked: nothing runs, nothing fits");
-        continue;
-      }
-      for (std::size_t entry = 0; entry < table.pages(); ++entry)
-        oracle_.write(table.handles()[entry].id(), next.id, entry);
-      running_.push_back({next.id, next.decoded, std::move(table)});
-      waiting_.pop_front();
     }
   }
 
@@ -136,7 +121,7 @@ class scheduler {
     return kvpage::pages_for(tokens, memory_.pool().tokens_per_page()) <= stats.capacity - stats.retired;
   }
 
-  // Every row gets room for the token that it decodes now.
+  // Every running row gets room for the token that it decodes now.
   void grow_rows() {
     std::size_t grown = 0;
     if (const auto taker = faults_.stale_table_taker(running_)) {
@@ -163,6 +148,26 @@ class scheduler {
     waiting_.push_front({youngest.id, youngest.decoded});
     running_.pop_back();
     ++report_.preempted;
+  }
+
+  // In the order of arrival, while there are pages and rows.  A request is admitted with all pages of its
+  // prompt, of what it had decoded before a preemption and of the token that it decodes now, or not at all.
+  void admit() {
+    while (!waiting_.empty() && running_.size() < max_rows_) {
+      const waiting_request next = waiting_.front();
+      const std::size_t prefilled = std::size_t{trace_[next.id].input_length} + next.decoded;
+      auto table = memory_.new_table(most_tokens(trace_[next.id]));
+      if (memory_.admit(table, prefilled + 1) != kvpage::errc::ok) {
+        if (!running_.empty()) return;
+        if (!memory_.wait_for_step_in_flight())
+          throw std::logic_error("pages have leaked: nothing runs, nothing fits");
+        continue;
+      }
+      for (std::size_t entry = 0; entry < kvpage::pages_for(prefilled, table.tokens_per_page()); ++entry)
+        oracle_.write(table.handles()[entry].id(), next.id, entry);
+      running_.push_back({next.id, next.decoded, std::move(table)});
+      waiting_.pop_front();
+    }
   }
 
   // A row that does not verify is cut off before anything reads it.

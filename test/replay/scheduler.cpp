@@ -1,0 +1,229 @@
+// Whole replays: every kind of fault under both policies, pools that are too small, every element type, and
+// verifiers that don't do their work, which must not go unnoticed.
+#include "scheduler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "replay.hpp"
+
+namespace {
+
+using kvpage::bf16;
+using replay::fault_kind;
+using replay::report;
+
+replay::options with_faults(std::uint64_t of_each_kind) {
+  replay::options chosen;
+  chosen.pages = 16384;
+  chosen.faults.fill(of_each_kind);
+  return chosen;
+}
+
+const replay::trace& requests() {
+  static const replay::trace made = replay::generate_trace(250, 3);
+  return made;
+}
+
+replay::per_fault<std::uint64_t> each(std::uint64_t count) {
+  replay::per_fault<std::uint64_t> all;
+  all.fill(count);
+  return all;
+}
+
+// What holds of every replay: each request has one end, and every page came back.
+void expect_accounts_to_add_up(const report& of) {
+  EXPECT_EQ(of.completed + of.aborted + of.rejected, of.requests);
+  EXPECT_EQ(of.pages.granted, of.pages.released);
+  EXPECT_TRUE(of.audit_clean) << of.audit;
+}
+
+TEST(replay_tagged, without_faults_completes_everything) {
+  const report of = run_replay(with_faults(0), requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_EQ(of.completed, 250u);
+  EXPECT_EQ(of.innocents_aborted, 0u);
+  EXPECT_EQ(of.foreign_reads, 0u);
+  EXPECT_EQ(of.audit, "clean");
+  std::uint64_t tokens = 0;
+  for (const auto& request : requests()) tokens += request.output_length;
+  EXPECT_EQ(of.tokens, tokens);
+  EXPECT_EQ(of.rows_verified, tokens);
+}
+
+// Cases B, F, N.
+TEST(replay_tagged, detects_every_fault_and_aborts_its_victim_alone) {
+  const report of = run_replay(with_faults(10), requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_EQ(of.injected, each(10));
+  EXPECT_EQ(of.detected, each(10));
+  EXPECT_EQ(of.aborted, 50u);  // the victim of a double free has finished already
+  EXPECT_EQ(of.innocents_aborted, 0u);
+  EXPECT_EQ(of.foreign_reads, 0u);
+  EXPECT_EQ(exit_status(of, true), 0);
+}
+
+// Each kind alone: nothing is detected by another one's doing.
+TEST(replay_tagged, detects_each_kind_of_fault_alone) {
+  for (std::size_t kind = 0; kind < replay::fault_names.size(); ++kind) {
+    replay::options chosen = with_faults(0);
+    chosen.faults[kind] = 25;
+    const report of = run_replay(chosen, requests());
+    EXPECT_EQ(of.injected[kind], 25u) << replay::fault_names[kind];
+    EXPECT_EQ(of.detected, chosen.faults) << replay::fault_names[kind];
+    EXPECT_EQ(exit_status(of, true), 0) << replay::fault_names[kind];
+  }
+}
+
+TEST(replay_tagged, is_the_same_for_the_same_seed) {
+  const report one = run_replay(with_faults(5), requests());
+  const report other = run_replay(with_faults(5), requests());
+  EXPECT_EQ(one.steps, other.steps);
+  EXPECT_EQ(one.tokens, other.tokens);
+  EXPECT_EQ(one.entries_verified, other.entries_verified);
+  EXPECT_EQ(one.pages.granted, other.pages.granted);
+}
+
+// Case M.
+TEST(replay_untagged, lets_foreign_reads_through_and_says_what_it_cannot_know) {
+  replay::options chosen = with_faults(10);
+  chosen.policy = "untagged";
+  const report of = run_replay(chosen, requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_EQ(of.completed, 250u);
+  EXPECT_EQ(of.injected, each(10));
+  for (const fault_kind kind : {fault_kind::stale_table, fault_kind::early_free, fault_kind::wrong_page,
+                                fault_kind::out_of_range, fault_kind::short_row}) {
+    EXPECT_EQ(of.detected[kind], 0u);
+  }
+  EXPECT_GT(of.foreign_reads, 0u);
+  EXPECT_EQ(of.rows_verified, 0u);
+  EXPECT_EQ(of.audit.rfind("clean; cannot know: untagged", 0), 0u) << of.audit;
+  EXPECT_EQ(exit_status(of, false), 0);
+}
+
+TEST(replay_untagged, without_faults_reads_nothing_foreign) {
+  replay::options chosen = with_faults(0);
+  chosen.policy = "untagged";
+  EXPECT_EQ(run_replay(chosen, requests()).foreign_reads, 0u);
+}
+
+// Each kind that leads to reads does so, by itself: the oracle sees it.
+TEST(replay_untagged, every_kind_of_fault_leads_to_foreign_reads) {
+  for (std::size_t kind = 0; kind < replay::fault_names.size(); ++kind) {
+    replay::options chosen = with_faults(0);
+    chosen.policy = "untagged";
+    chosen.faults[kind] = 25;
+    EXPECT_GT(run_replay(chosen, requests()).foreign_reads, 0u) << replay::fault_names[kind];
+  }
+}
+
+// Case K.
+TEST(replay_small_pool, preempts_and_rejects_and_still_completes) {
+  replay::options chosen = with_faults(5);
+  chosen.pages = 600;
+  const report of = run_replay(chosen, requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_GT(of.preempted, 0u);
+  EXPECT_GT(of.rejected, 0u);
+  EXPECT_EQ(of.pages.peak_live, 600u);
+  EXPECT_EQ(of.detected, each(5));
+  EXPECT_EQ(of.innocents_aborted, 0u);
+  EXPECT_EQ(of.foreign_reads, 0u);
+}
+
+// Case K: a request that can never fit does not wait, and one that fits exactly is served.
+TEST(replay_small_pool, the_bound_of_what_fits_is_exact) {
+  replay::options chosen;
+  chosen.pages = 4;
+  chosen.page_size = 16;
+  const report of = run_replay(chosen, {{0, 60, 4, {}}, {0, 60, 5, {}}, {0, 1, 1, {}}});
+  EXPECT_EQ(of.completed, 2u);
+  EXPECT_EQ(of.rejected, 1u);
+  EXPECT_EQ(of.tokens, 5u);
+  EXPECT_EQ(of.pages.peak_live, 4u);
+}
+
+// Two requests that together outgrow the pool: the younger one yields, and goes on where it was.
+TEST(replay_small_pool, a_preempted_request_keeps_what_it_decoded) {
+  replay::options chosen;
+  chosen.pages = 3;
+  chosen.page_size = 16;
+  const report of = run_replay(chosen, {{0, 10, 20, {}}, {0, 10, 20, {}}});
+  EXPECT_EQ(of.completed, 2u);
+  EXPECT_EQ(of.preempted, 1u);
+  EXPECT_EQ(of.tokens, 40u);
+}
+
+TEST(replay_elements, all_give_the_same_report) {
+  for (const char* element : {"bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}) {
+    replay::options chosen = with_faults(2);
+    chosen.element = element;
+    const report of = run_replay(chosen, requests());
+    EXPECT_EQ(of.detected, each(2)) << element;
+    EXPECT_EQ(of.aborted, 10u) << element;
+    EXPECT_EQ(exit_status(of, true), 0) << element;
+  }
+}
+
+// --- The harness can fail. ---
+
+// Finds every row in order.
+struct blind_verifier {
+  template <class Pool>
+  kvpage::result<kvpage::verify_summary> operator()(const kvpage::decode_batch<Pool>& batch, const Pool&,
+                                                    kvpage::step_number step,
+                                                    std::span<kvpage::verdict> verdicts) const {
+    std::ranges::fill(verdicts, kvpage::verdict{});
+    return kvpage::verify_summary{.step = step, .rows = batch.rows()};
+  }
+};
+
+// Reports failures one row too far.
+struct misplacing_verifier {
+  template <class Pool>
+  kvpage::result<kvpage::verify_summary> operator()(const kvpage::decode_batch<Pool>& batch, const Pool& pool,
+                                                    kvpage::step_number step,
+                                                    std::span<kvpage::verdict> verdicts) const {
+    const auto summary = kvpage::verify(batch, pool, step, verdicts);
+    std::ranges::rotate(verdicts.first(batch.rows()),
+                        verdicts.begin() + static_cast<std::ptrdiff_t>(batch.rows()) - 1);
+    return summary;
+  }
+};
+
+// Answers for the step before.
+struct late_verifier {
+  template <class Pool>
+  kvpage::result<kvpage::verify_summary> operator()(const kvpage::decode_batch<Pool>& batch, const Pool& pool,
+                                                    kvpage::step_number step,
+                                                    std::span<kvpage::verdict> verdicts) const {
+    return kvpage::verify(batch, pool, step - 1, verdicts);
+  }
+};
+
+TEST(replay_harness, a_blind_verifier_is_found_out) {
+  const report of =
+      replay::scheduler<bf16, kvpage::tagged, blind_verifier>(with_faults(10), requests()).run();
+  EXPECT_EQ(of.injected[fault_kind::wrong_page], 10u);
+  EXPECT_EQ(of.detected[fault_kind::wrong_page], 0u);
+  EXPECT_GT(of.foreign_reads, 0u);
+  EXPECT_EQ(exit_status(of, true), 1);
+}
+
+TEST(replay_harness, blaming_an_innocent_row_is_found_out) {
+  replay::options chosen = with_faults(0);
+  chosen.faults[fault_kind::wrong_page] = 10;
+  const report of = replay::scheduler<bf16, kvpage::tagged, misplacing_verifier>(chosen, requests()).run();
+  EXPECT_GT(of.innocents_aborted, 0u);
+  EXPECT_GT(of.foreign_reads, 0u);
+  EXPECT_EQ(exit_status(of, true), 1);
+}
+
+TEST(replay_harness, a_step_without_its_verification_is_not_run) {
+  replay::scheduler<bf16, kvpage::tagged, late_verifier> unverified(with_faults(0), requests());
+  EXPECT_THROW((void)unverified.run(), std::logic_error);
+}
+
+}  // namespace
