@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <kvpage/config.hpp>
 #include <string>
 #include <vector>
 
@@ -63,10 +64,12 @@ TEST(options, are_taken_from_the_command_line) {
 }
 
 TEST(options, a_wrong_value_is_named_with_its_bounds) {
-  EXPECT_EQ(refusal("--pages", "0"), "--pages: \"0\" is not a whole number between 1 and 536870911");
-  EXPECT_EQ(refusal("--pages", "536870912"),
-            "--pages: \"536870912\" is not a whole number between 1 and 536870911");
-  EXPECT_EQ(refusal("--pages", "-5"), "--pages: \"-5\" is not a whole number between 1 and 536870911");
+  const std::string most = std::to_string(kvpage::max_pages_per_pool - 1);
+  const std::string too_many = std::to_string(kvpage::max_pages_per_pool);
+  for (const std::string& wrong : {std::string("0"), too_many, std::string("-5"), std::string("ten")}) {
+    EXPECT_EQ(refusal("--pages", wrong.c_str()),
+              "--pages: \"" + wrong + "\" is not a whole number between 1 and " + most);
+  }
   EXPECT_EQ(refusal("--page-size", "1048577"),
             "--page-size: \"1048577\" is not a whole number between 1 and 1048576");
   EXPECT_EQ(refusal("--max-rows", "6.5"), "--max-rows: \"6.5\" is not a whole number between 1 and 65536");
