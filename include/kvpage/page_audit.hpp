@@ -90,6 +90,9 @@ class page_auditor {
       }
     }
     if (records_[null_page].use != page_use::retired()) found(null_page, "the null page has been granted");
+    if constexpr (P::is_tagged) {
+      if (records_[null_page].tag != 0) found(null_page, "the null page's tag has changed");
+    }
     if (counted != stats) found(null_page, "the counters do not agree with the pages");
   }
 
