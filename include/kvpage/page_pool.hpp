@@ -88,7 +88,8 @@ class page_pool {
   // Takes the first reference to a cached page.  double_release if the page is not cached.
   [[nodiscard]] errc revive(handle page) noexcept;
 
-  // Calls visit(page) for every page that became cached since the last call, in that order.
+  // Calls visit(page) for every page that became cached since the last call, in that order.  withdraw and
+  // revive must wait until it has returned.
   template <class Visit>
   void drain_newly_cached(Visit&& visit) noexcept;
 
