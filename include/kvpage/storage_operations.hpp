@@ -17,7 +17,6 @@
 #include "config.hpp"
 #include "element_convert.hpp"
 #include "error.hpp"
-#include "page_copy.hpp"
 #include "page_handle.hpp"
 #include "page_pool.hpp"
 #include "page_storage.hpp"
@@ -146,17 +145,20 @@ template <numeric T, element E, integrity_policy P>
 }
 
 // Copies whole pages, all layers, stored scales included, within one storage: the list that copy on write
-// makes.  Destinations are distinct and none of them is a source.  Errors as page_pool::check.  O(bytes).
+// makes.  Destinations are distinct and none of them is a source; copies of no tokens are passed over.  Errors
+// as page_pool::check.  O(bytes).
 template <element E, integrity_policy P>
 [[nodiscard]] errc copy_pages(const page_storage_view<E>& storage, const page_pool<E, P>& pool,
                               std::type_identity_t<std::span<const page_copy<page_handle<E, P>>>> copies) {
   for (const page_copy<page_handle<E, P>>& copy : copies) {
+    if (copy.tokens == 0) continue;
     for (const page_handle<E, P>& page : {copy.source, copy.destination}) {
       KVPAGE_TRY(pool.check(page));
       KVPAGE_TRY(storage.check(page.id()));
     }
   }
   for (const page_copy<page_handle<E, P>>& copy : copies) {
+    if (copy.tokens == 0) continue;
     for (std::uint32_t layer = 0; layer < storage.shape().layers(); ++layer)
       std::memcpy(storage.block(copy.destination.id(), layer), storage.block(copy.source.id(), layer),
                   storage.shape().block_bytes());
