@@ -259,7 +259,7 @@ constexpr page_shape page_shape::flat(const kv_shape_options& options, std::uint
   const std::uint64_t vector = std::uint64_t{options.head_dim} * options.element_bytes;
   shape.vectors_ = shape.dense(options.order, vector);
   std::uint64_t bytes = detail::checked_product(block, parts, shape.vectors_.part);
-  std::uint64_t token = parts * options.kv_heads * vector;
+  std::uint64_t token = std::uint64_t{parts} * options.kv_heads * vector;
   if (options.scales == scale_rule::per_token_head) {
     shape.scale_bytes_ = shape.alignment_ = sizeof(float);
     shape.scale_base_ = detail::round_up(bytes, sizeof(float));

@@ -142,7 +142,7 @@ class page_storage {
         calibrated_(calibrated.begin(), calibrated.end(), memory),
         view_{std::as_writable_bytes(std::span{lines_}), shape, layout, calibrated_} {}
 
-  page_storage(page_storage&&) = default;  // the memory stays where it is
+  page_storage(page_storage&&) noexcept = default;  // the memory stays where it is
   page_storage(const page_storage&) = delete;
   page_storage& operator=(page_storage&&) = delete;
   page_storage& operator=(const page_storage&) = delete;

@@ -47,9 +47,9 @@ struct paged_tokens {
   std::span<const page_handle<E, P>> pages;
   std::size_t tokens;
 
-  paged_tokens(const page_storage_view<E>& storage_, const page_pool<E, P>& pool_,
-               std::type_identity_t<std::span<const page_handle<E, P>>> pages_, std::size_t tokens_)
-      : storage{storage_}, pool{pool_}, pages{pages_}, tokens{tokens_} {
+  paged_tokens(const page_storage_view<E>& of, const page_pool<E, P>& owner,
+               std::type_identity_t<std::span<const page_handle<E, P>>> granted, std::size_t count)
+      : storage{of}, pool{owner}, pages{granted}, tokens{count} {
     Expects(storage.shape().tokens_per_page() == pool.tokens_per_page());
   }
 
