@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 cmake/bootstrap.sh
 cmake --workflow --preset replay
 
-faults=stale_table=20,early_free=20,wrong_page=20,out_of_range=20,short_row=20,double_free=20
+faults=stale_table=200,early_free=200,wrong_page=200,out_of_range=200,short_row=200,double_free=200
 for policy in untagged tagged; do
   echo
   echo "== $policy"
