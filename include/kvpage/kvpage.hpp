@@ -9,6 +9,7 @@
 #include "element_convert.hpp"
 #include "error.hpp"
 #include "integrity.hpp"
+#include "page_copy.hpp"
 #include "page_handle.hpp"
 #include "page_layout.hpp"
 #include "page_pool.hpp"

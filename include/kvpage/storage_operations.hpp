@@ -17,6 +17,7 @@
 #include "config.hpp"
 #include "element_convert.hpp"
 #include "error.hpp"
+#include "page_copy.hpp"
 #include "page_handle.hpp"
 #include "page_pool.hpp"
 #include "page_storage.hpp"
