@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "model.hpp"
@@ -47,8 +48,20 @@ void expect_refused(const std::string& options, const std::string& reason) {
   EXPECT_NE(ran.said.find(reason), std::string::npos) << options << " was answered with: " << ran.said;
 }
 
+std::string temporary(const std::string& name) {
+  return testing::TempDir() + "kvpage_capacity_" + std::to_string(getpid()) + "_" + name;
+}
+
+// A file that is gone when the tests are over.
 std::string file_with(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + "kvpage_capacity_" + std::to_string(getpid()) + "_" + name;
+  static struct cleanup {
+    std::set<std::string> paths{};
+    ~cleanup() {
+      for (const std::string& path : paths) std::filesystem::remove(path);
+    }
+  } written;
+  const std::string path = temporary(name);
+  written.paths.insert(path);
   std::ofstream(path) << text;
   return path;
 }
@@ -74,10 +87,10 @@ std::string config_with(const std::string& name, const json& value, std::string_
 TEST(capacity_presets, parameters_as_published) {
   EXPECT_EQ(preset("llama-3.1-8b").parameters.total(), 8'030'261'248u);    // exact
   EXPECT_EQ(preset("qwen3-30b-a3b").parameters.total(), 30'532'122'624u);  // exact
-  // "1T", "744B" and "671B" (these without the layer for multi-token prediction): 0.1 to 3 %.
+  // "1T" within 3 %; "744B" and "671B" within 0.2 %, with 10 and 11.6 for the layer of multi-token prediction.
   EXPECT_NEAR(static_cast<double>(preset("kimi-k2.6").parameters.total()), 1.0e12, 0.03e12);
   EXPECT_NEAR(static_cast<double>(preset("glm-5.2").parameters.total()), 754e9, 0.002 * 754e9);
-  EXPECT_NEAR(static_cast<double>(preset("deepseek-v3").parameters.total()), 683e9, 0.002 * 683e9);
+  EXPECT_NEAR(static_cast<double>(preset("deepseek-v3").parameters.total()), 682.6e9, 0.002 * 682.6e9);
 }
 
 // Published: 705 GiB in FP8, 421 GiB with INT4 experts.  Tolerance 0.5 %.
@@ -143,7 +156,7 @@ TEST(capacity_program, readme_shows_what_it_prints) {
 
 TEST(capacity_program, plot_has_labelled_axes) {
   if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) GTEST_SKIP() << "no gnuplot";
-  const std::string svg = testing::TempDir() + "kvpage_capacity_" + std::to_string(getpid()) + ".svg";
+  const std::string svg = temporary("plot.svg");
   const outcome ran = run("--request-tokens 21000 --plot " + svg);
   EXPECT_EQ(ran.status, 0) << ran.said;
   const std::string drawn = contents(svg);
@@ -190,7 +203,7 @@ TEST(capacity_config, names_fields_that_are_missing_or_malformed) {
   expect_refused(config_with("first_k_dense_replace", 62, "deepseek-v3"),
                  "first_k_dense_replace is 62; it must be a whole number between 0 and 61");
   const json huge = 1 << 20;
-  expect_refused(config_with("n_routed_experts", huge, "deepseek-v3"), "more than 2^56 parameters");
+  expect_refused(config_with("n_routed_experts", huge, "deepseek-v3"), "more than 2^50 parameters");
 }
 
 // --- Nonsense ---
