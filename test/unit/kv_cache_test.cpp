@@ -561,7 +561,8 @@ TEST(cache_event, a_listener_hears_of_everything_that_happens_to_pages) {
   std::vector<std::pair<cache_event_kind, std::size_t>> heard;
   const auto listener = [&heard](const auto& event) { heard.emplace_back(event.kind, event.pages.size()); };
   kvpage::kv_cache<kvpage::bf16, kvpage::tagged, decltype(listener)> cache(
-      {.groups = {{.pages = 1 + 4}}, .tokens_per_page = 4, .max_requests = 4, .max_tokens_per_request = 64}, listener);
+      {.groups = {{.pages = 1 + 4}}, .tokens_per_page = 4, .max_requests = 4, .max_tokens_per_request = 64},
+      listener);
   using enum cache_event_kind;
   const auto heard_since = [&heard] { return std::exchange(heard, {}); };
   using events = std::vector<std::pair<cache_event_kind, std::size_t>>;
@@ -585,7 +586,8 @@ struct one_word {
 TEST(cache_event, no_listener_takes_no_space) {
   using silent = kvpage::kv_cache<kvpage::bf16, kvpage::untagged>;
   EXPECT_TRUE(std::is_empty_v<kvpage::ignore_events>);
-  EXPECT_EQ(sizeof(silent) + sizeof(one_word), sizeof(kvpage::kv_cache<kvpage::bf16, kvpage::untagged, one_word>));
+  EXPECT_EQ(sizeof(silent) + sizeof(one_word),
+            sizeof(kvpage::kv_cache<kvpage::bf16, kvpage::untagged, one_word>));
 }
 
 }  // namespace
