@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config.hpp"
+#include "fixed_array.hpp"
 
 namespace kvpage::inline v0 {
 
@@ -75,7 +76,7 @@ class free_list {
   }
 
  private:
-  std::pmr::vector<page_id> slots_;
+  fixed_array<page_id> slots_;
   std::size_t front_ = 0;
   std::size_t back_;
   reuse_order order_;

@@ -15,6 +15,7 @@
 #include "config.hpp"
 #include "error.hpp"
 #include "fence_list.hpp"
+#include "fixed_array.hpp"
 #include "free_list.hpp"
 #include "page_audit.hpp"
 #include "page_handle.hpp"
@@ -160,7 +161,7 @@ class page_pool {
   void append(page_chain& chain, page_id page, page_use use) noexcept;
   void splice(page_chain& chain, const page_chain& tail) noexcept;
 
-  std::pmr::vector<record> records_;
+  detail::fixed_array<record> records_;
   detail::free_list free_;
   detail::fence_list fences_;
   step_number awaited_step_ = 0;  // the newest that any awaited page waits for
@@ -190,10 +191,12 @@ template <element E, integrity_policy P>
 inline errc page_pool<E, P>::allocate(std::span<handle> out) noexcept {
   const bool granted = free_.take(out.size(), [&](std::size_t i, page_id id) {
     record& page = records_[id];
-    page.use = page_use::once();
     if constexpr (P::is_tagged) {
-      out[i] = handle{id, ++page.tag};  // even to odd: a free page always has a live tag left
+      const page_tag tag = page.tag + 1;  // even to odd: a free page always has a live tag left
+      page = detail::in_one_word<record>(page_use::once().word(), tag);
+      out[i] = detail::in_one_word<handle>(id, tag);
     } else {
+      page.use = page_use::once();
       out[i] = handle{id};
     }
   });
@@ -273,9 +276,10 @@ inline bool page_pool<E, P>::drop_plainly(handle page, page_id*& freed) noexcept
       const page_tag next = detail::next_tag<P>(page.tag());
       if (next == 0) [[unlikely]]
         return false;
-      dropped.tag = next;
+      dropped = detail::in_one_word<record>(page_use::free().word(), next);
+    } else {
+      dropped.use = page_use::free();
     }
-    dropped.use = page_use::free();
     *freed++ = page.id();
     return true;
   }
