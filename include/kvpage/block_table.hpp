@@ -80,6 +80,11 @@ class block_table {
     return errc::ok;
   }
 
+  // How many pages append(tokens, copy) would be granted.  O(1).
+  [[nodiscard]] std::size_t pages_to_append(std::size_t tokens) const noexcept {
+    return pages_for(tokens_ + tokens, tokens_per_page()) - pages_.size() + writes_shared_page(tokens);
+  }
+
   // Makes `child`, an empty table of the same pool, share all of this table's pages.  Full pages stay
   // shared; a partly filled last one until either table appends.
   //   as page_pool::retain.

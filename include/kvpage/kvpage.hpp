@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block_table.hpp"
+#include "cache_event.hpp"
 #include "capacity.hpp"
 #include "config.hpp"
 #include "decode_batch.hpp"
@@ -9,7 +10,9 @@
 #include "element_convert.hpp"
 #include "error.hpp"
 #include "integrity.hpp"
+#include "kv_cache.hpp"
 #include "page_copy.hpp"
+#include "page_group.hpp"
 #include "page_handle.hpp"
 #include "page_layout.hpp"
 #include "page_pool.hpp"
@@ -18,6 +21,7 @@
 #include "prefix_hash.hpp"
 #include "prefix_index.hpp"
 #include "prompt.hpp"
+#include "request_slots.hpp"
 #include "scale.hpp"
 #include "storage_operations.hpp"
 #include "table_version.hpp"

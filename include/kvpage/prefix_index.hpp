@@ -77,8 +77,14 @@ class prefix_index {
   //   outside_row: more than the table's tokens; stale_epoch: the table was begun in an `epoch` that is
   //   over; as page_pool::check, where the table's pages are no longer its own.
   // O(computed pages); allocates for a salt that is new.
+  template <class OnPublished>
   [[nodiscard]] result<std::size_t> publish(const block_table<Pool>& table, const prompt_type& text,
-                                            std::size_t computed, prefix_epoch epoch);
+                                            std::size_t computed, prefix_epoch epoch,
+                                            OnPublished&& on_published);
+  [[nodiscard]] result<std::size_t> publish(const block_table<Pool>& table, const prompt_type& text,
+                                            std::size_t computed, prefix_epoch epoch) {
+    return publish(table, text, computed, epoch, [](handle) {});
+  }
 
   // Frees up to `pages` cached pages, and says how many: all of `pages` if evictable() allows it.  Calls
   // on_evicted(handle) for each.  O(1) a page, amortised.
@@ -188,9 +194,11 @@ std::size_t prefix_index<Pool, Symbol, Hash>::take(const match& found, block_tab
 }
 
 template <class Pool, class Symbol, class Hash>
+template <class OnPublished>
 result<std::size_t> prefix_index<Pool, Symbol, Hash>::publish(const block_table<Pool>& table,
                                                               const prompt_type& text, std::size_t computed,
-                                                              prefix_epoch epoch) {
+                                                              prefix_epoch epoch,
+                                                              OnPublished&& on_published) {
   if (epoch != epoch_) return errc::stale_epoch;
   if (computed > table.tokens()) return errc::outside_row;
   const std::size_t count = full_pages(text, computed);
@@ -213,6 +221,7 @@ result<std::size_t> prefix_index<Pool, Symbol, Hash>::publish(const block_table<
       Ensures(code == errc::ok);  // checked above
       tree_.insert(own, at.parent, at.hash, content(text, i));
       if (at.parent.is_root()) salts_.hang(root);
+      on_published(own);
       page = own.id();
     }
     at.parent = parent_type::page(page);
