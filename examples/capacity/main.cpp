@@ -45,6 +45,7 @@ constexpr double largest_gib = 1024.0 * 1024.0;  // a PiB
 // CLI::Range takes NaN for a number in range.
 auto between(double low, double high) {
   return [low, high](const std::string& text) -> std::string {
+    if (text.empty()) return "is empty";
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     if (end == text.c_str() || *end != '\0') return {};  // not a number: the conversion says so
@@ -53,6 +54,8 @@ auto between(double low, double high) {
            decimals(high, 0);
   };
 }
+
+std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
 template <class T>
 std::string names_of(std::span<const T> presets) {
@@ -65,7 +68,9 @@ void declare(CLI::App& app, arguments& given) {
   const auto gib = between(0.001, largest_gib);
   auto* const model =
       app.add_option("--model", given.model, "preset: " + names_of(model_presets()))->capture_default_str();
-  app.add_option("--config", given.config, "a Hugging Face config.json instead of a preset")->excludes(model);
+  app.add_option("--config", given.config, "a Hugging Face config.json instead of a preset")
+      ->check(not_empty)
+      ->excludes(model);
   auto* const gpu =
       app.add_option("--gpu", given.gpu, "preset: " + names_of(gpu_presets()))->capture_default_str();
   auto* const gpu_gib = app.add_option("--gpu-gib", given.gpu_gib, "memory of one GPU instead of a preset")
@@ -104,7 +109,7 @@ void declare(CLI::App& app, arguments& given) {
       ->check(between(1, double{kvpage::max_tokens_per_row}))
       ->capture_default_str();
   app.add_flag("--json", given.json, "JSON instead of tables");
-  app.add_option("--plot", given.plot, "also draw an SVG, with gnuplot");
+  app.add_option("--plot", given.plot, "also draw an SVG, with gnuplot")->check(not_empty);
 }
 
 std::uint64_t bytes_of(double gib) { return static_cast<std::uint64_t>(std::llround(std::ldexp(gib, 30))); }

@@ -20,6 +20,8 @@ std::string gnuplot_string(std::string_view text) {
     if (letter == '"' || letter == '\\') result += '\\';
     if (letter == '\n')
       result += "\\n";
+    else if (letter == '`')
+      result += "\\140";  // gnuplot would run what stands between two of them
     else
       result += letter;
   }

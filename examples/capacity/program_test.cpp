@@ -167,6 +167,14 @@ TEST(capacity_program, plot_has_labelled_axes) {
   EXPECT_EQ(run("--plot /nowhere/at/all.svg").status, 1);
 }
 
+// gnuplot runs what stands between backticks in its strings.
+TEST(capacity_program, plot_runs_nothing_that_a_file_name_holds) {
+  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) GTEST_SKIP() << "no gnuplot";
+  const std::string svg = temporary("`echo ran`.svg");
+  EXPECT_EQ(run("--plot '" + svg + "'").status, 0);
+  EXPECT_TRUE(std::filesystem::remove(svg));
+}
+
 // --- config.json ---
 
 TEST(capacity_config, reads_what_the_preset_reads) {
@@ -218,6 +226,8 @@ TEST(capacity_program, refuses_options_out_of_range) {
   for (const char* fraction : {"nan", "-nan", "inf", "1.01", "0", "-1"})
     expect_refused(std::string("--mem-fraction ") + fraction,
                    std::string("is ") + fraction + "; it must be between 0.001 and 1");
+  for (const char* option : {"--config", "--plot", "--tp", "--weights-gib"})
+    expect_refused(std::string(option) + " ''", "is empty");
   for (const char* option : {"--weights-gib", "--pool-gib", "--gpu-gib"}) {
     expect_refused(std::string(option) + " 0", "it must be between 0.001 and 1048576");
     expect_refused(std::string(option) + " nan", "it must be between 0.001 and 1048576");
