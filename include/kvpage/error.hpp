@@ -36,6 +36,7 @@ enum class errc : std::uint8_t {
   stale_epoch,         // computed before the epoch advanced (other weights): not publishable any more
   batch_full,          // more rows, entries or slots than the batch has room for
   row_too_long,        // a row has more pages than the exported table is wide
+  not_ready,           // the device has not read yet what this would overwrite; may succeed a step later
   buffer_too_small,    // the caller's buffer holds fewer elements than the call writes
 };
 
@@ -55,6 +56,7 @@ enum class errc : std::uint8_t {
     case errc::stale_epoch: return "stale epoch: computed before the epoch advanced";
     case errc::batch_full: return "batch full: more rows, entries or slots than planned";
     case errc::row_too_long: return "row too long: more pages than the table is wide";
+    case errc::not_ready: return "not ready: the device has not read yet what this would overwrite";
     case errc::buffer_too_small: return "buffer too small";
   }
   return "unknown error";
