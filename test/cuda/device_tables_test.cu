@@ -9,6 +9,7 @@
 #include <new>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "device_engine.cuh"
@@ -39,10 +40,20 @@ void steal(pool_type& pool, const kvpage::block_table<pool_type>& request, std::
   ASSERT_EQ(pool.allocate(page), errc::ok);
 }
 
+// As far as the row and the pool have room for it.
+void grow(kvpage::block_table<pool_type>& request, pool_type& pool, std::size_t tokens) {
+  if (request.tokens() + tokens > std::size_t{small_tables.max_pages_per_row} * pool.tokens_per_page())
+    return;
+  kvpage::page_copy<pool_type::handle> copy;
+  static_cast<void>(request.append(tokens, copy));
+  if (!copy.source.is_null()) static_cast<void>(pool.release({&copy.source, 1}));
+}
+
 // Whatever can happen to a request between two steps.
 void advance(engine& device, pool_type& pool, std::uint32_t row, dice& random) {
   auto& request = device.request(row);
   const std::size_t tokens = request.tokens();
+  auto& other = device.request(random() % small_tables.max_rows);
   switch (random() % 12) {
     case 0: static_cast<void>(request.abandon()); break;
     case 1: request = kvpage::block_table<pool_type>(pool); break;
@@ -52,13 +63,17 @@ void advance(engine& device, pool_type& pool, std::uint32_t row, dice& random) {
     case 3: static_cast<void>(request.drop_front(1)); break;
     case 4:
       static_cast<void>(request.truncate(tokens / 2));
-      static_cast<void>(request.append(tokens / 3));
+      grow(request, pool, tokens / 3);
       break;
-    case 5: request.swap(device.request(random() % small_tables.max_rows)); break;
+    case 5: std::swap(request, other); break;
+    case 6:
+      if (&other == &request) break;
+      static_cast<void>(other.abandon());
+      static_cast<void>(request.fork(other));
+      break;
     default: break;
   }
-  if (request.tokens() + 9 < std::size_t{small_tables.max_pages_per_row} * pool.tokens_per_page())
-    static_cast<void>(request.append(1 + random() % 9));
+  grow(request, pool, 1 + random() % 9);
 }
 
 void random_steps(bool from_graph) {
@@ -227,7 +242,7 @@ TEST(device_tables, case_F_a_reused_row_shows_nothing_of_its_predecessor) {
   device.run_and_check();
   // Row 0 finishes, row 1 moves up.
   ASSERT_EQ(device.request(0).release(), errc::ok);
-  device.request(0).swap(device.request(1));
+  std::swap(device.request(0), device.request(1));
   ASSERT_EQ(device.tables.clear(1), errc::ok);
   device.add(0);
   device.run_and_check();
@@ -362,10 +377,10 @@ TEST(device_tables, two_of_them_follow_the_same_requests) {
     first.add(0);
     first.run_and_check();
     if (step % 3 != 2) continue;
-    first.request(0).swap(second.request(0));
+    std::swap(first.request(0), second.request(0));
     second.add(0);
     second.run_and_check();
-    first.request(0).swap(second.request(0));
+    std::swap(first.request(0), second.request(0));
   }
 }
 

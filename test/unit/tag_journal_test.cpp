@@ -27,24 +27,24 @@ std::vector<kvpage::page_id> ids(std::span<const handle> pages) {
   return ids;
 }
 
-class TagJournal : public testing::Test {
+class attached_tag_journal : public testing::Test {
  protected:
-  TagJournal() {
+  attached_tag_journal() {
     pool.attach_journal(journal);
     journal.clear();
   }
-  ~TagJournal() override { pool.detach_journal(journal); }
+  ~attached_tag_journal() override { pool.detach_journal(journal); }
 
   pool_type pool{{.pages = 17}};
   kvpage::tag_journal journal{8};
   std::array<handle, 4> pages;
 };
 
-TEST(NewTagJournal, CountsAsOverflowedBecauseItsReaderHasNothingYet) {
+TEST(new_tag_journal, counts_as_overflowed_because_its_reader_has_nothing_yet) {
   EXPECT_TRUE(kvpage::tag_journal{8}.overflowed());
 }
 
-TEST_F(TagJournal, RecordsGrantsAndReleases) {
+TEST_F(attached_tag_journal, records_grants_and_releases) {
   ASSERT_EQ(pool.allocate(pages), errc::ok);
   EXPECT_EQ(sorted(journal), ids(pages));
   journal.clear();
@@ -53,7 +53,7 @@ TEST_F(TagJournal, RecordsGrantsAndReleases) {
   EXPECT_FALSE(journal.overflowed());
 }
 
-TEST_F(TagJournal, RecordsAFencedReleaseAtOnceAndItsRetirementNotAtAll) {
+TEST_F(attached_tag_journal, records_a_fenced_release_at_once_and_its_retirement_not_at_all) {
   ASSERT_EQ(pool.allocate(pages), errc::ok);
   journal.clear();
   ASSERT_EQ(pool.release_after(pages, 5), errc::ok);
@@ -63,7 +63,7 @@ TEST_F(TagJournal, RecordsAFencedReleaseAtOnceAndItsRetirementNotAtAll) {
   EXPECT_TRUE(journal.pages().empty());
 }
 
-TEST_F(TagJournal, RecordsAnEviction) {
+TEST_F(attached_tag_journal, records_an_eviction) {
   ASSERT_EQ(pool.allocate(pages), errc::ok);
   ASSERT_EQ(pool.publish(pages[2]), errc::ok);
   ASSERT_EQ(pool.release(pages), errc::ok);
@@ -73,7 +73,7 @@ TEST_F(TagJournal, RecordsAnEviction) {
   EXPECT_EQ(sorted(journal), std::vector{pages[2].id()});
 }
 
-TEST_F(TagJournal, RecordsNothingOnErrors) {
+TEST_F(attached_tag_journal, records_nothing_on_errors) {
   ASSERT_EQ(pool.allocate(pages), errc::ok);
   journal.clear();
   EXPECT_EQ(pool.release(std::array{pages[0], pages[0]}), errc::double_release);
@@ -82,7 +82,7 @@ TEST_F(TagJournal, RecordsNothingOnErrors) {
   EXPECT_TRUE(journal.pages().empty());
 }
 
-TEST_F(TagJournal, OverflowsInsteadOfForgetting) {
+TEST_F(attached_tag_journal, overflows_instead_of_forgetting) {
   std::array<handle, 5> more;
   ASSERT_EQ(pool.allocate(pages), errc::ok);
   ASSERT_EQ(pool.allocate(more), errc::ok);
@@ -93,7 +93,7 @@ TEST_F(TagJournal, OverflowsInsteadOfForgetting) {
   EXPECT_EQ(sorted(journal), ids(more));
 }
 
-TEST_F(TagJournal, EveryAttachedJournalRecordsUntilDetached) {
+TEST_F(attached_tag_journal, every_attached_journal_records_until_detached) {
   kvpage::tag_journal second{8};
   pool.attach_journal(second);
   second.clear();
