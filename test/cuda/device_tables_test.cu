@@ -100,14 +100,14 @@ void random_steps(bool from_graph) {
 }  // namespace
 
 #ifndef __CUDA_ARCH__  // or nvcc takes them for the device's as well
-// Counts the host's allocations.
-void* operator new(std::size_t size) {
+// Counts the host's allocations.  Not inlined: g++ takes an inlined free() for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++host_allocations;
   if (void* const memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 #endif
 
 TEST(device_tables, random_steps_give_the_host_oracles_verdicts_and_exports) { random_steps(false); }
