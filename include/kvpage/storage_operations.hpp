@@ -39,6 +39,18 @@ struct token_arrays {
   }
 };
 
+namespace detail {
+
+// Granted still, and in the storage.
+template <element E, integrity_policy P>
+[[nodiscard]] errc check_page(const page_storage_view<E>& storage, const page_pool<E, P>& pool,
+                              page_handle<E, P> page) noexcept {
+  KVPAGE_TRY(pool.check(page));
+  return storage.check(page.id());
+}
+
+}  // namespace detail
+
 // The first `tokens` tokens of a request, as they lie in pages: entry k of `pages`, the handles of a block
 // table, holds tokens k x S to k x S + S - 1.
 template <element E, integrity_policy P>
@@ -59,8 +71,7 @@ struct paged_tokens {
     const std::size_t needed = pages_for(tokens, pool.tokens_per_page());
     if (needed > pages.size()) return errc::outside_row;
     for (const page_handle<E, P>& page : pages.first(needed)) {
-      KVPAGE_TRY(pool.check(page));
-      KVPAGE_TRY(storage.check(page.id()));
+      KVPAGE_TRY(detail::check_page(storage, pool, page));
     }
     return errc::ok;
   }
@@ -153,10 +164,8 @@ template <element E, integrity_policy P>
                               std::type_identity_t<std::span<const page_copy<page_handle<E, P>>>> copies) {
   for (const page_copy<page_handle<E, P>>& copy : copies) {
     if (copy.tokens == 0) continue;
-    for (const page_handle<E, P>& page : {copy.source, copy.destination}) {
-      KVPAGE_TRY(pool.check(page));
-      KVPAGE_TRY(storage.check(page.id()));
-    }
+    KVPAGE_TRY(detail::check_page(storage, pool, copy.source));
+    KVPAGE_TRY(detail::check_page(storage, pool, copy.destination));
   }
   for (const page_copy<page_handle<E, P>>& copy : copies) {
     if (copy.tokens == 0) continue;
@@ -195,8 +204,7 @@ template <element E, integrity_policy P>
 [[nodiscard]] errc clear_pages(const page_storage_view<E>& storage, const page_pool<E, P>& pool,
                                std::type_identity_t<std::span<const page_handle<E, P>>> pages) {
   for (const page_handle<E, P>& page : pages) {
-    KVPAGE_TRY(pool.check(page));
-    KVPAGE_TRY(storage.check(page.id()));
+    KVPAGE_TRY(detail::check_page(storage, pool, page));
   }
   for (const page_handle<E, P>& page : pages) {
     for (std::uint32_t layer = 0; layer < storage.shape().layers(); ++layer)

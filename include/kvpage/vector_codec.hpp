@@ -56,8 +56,11 @@ struct page_values {
       const std::uint32_t tile = begin / shape.tile_dim();
       const std::uint32_t tile_end = (std::min)(end, (tile + 1) * shape.tile_dim());
       const float scale = vector.scale(tile, shape.scale_bytes());
-      out = transform_blocks(vector.elements + begin, out, tile_end - begin,
-                             [scale](E value) { return decode(value) * scale; });
+      const E* const elements = vector.elements + begin;
+      const std::uint32_t length = tile_end - begin;
+      out = scale == 1.0f  // a product would not keep a NaN's bits on every machine
+                ? transform_blocks(elements, out, length, [](E value) { return decode(value); })
+                : transform_blocks(elements, out, length, [scale](E value) { return decode(value) * scale; });
       begin = tile_end;
     }
     if (begin < end)
@@ -97,8 +100,12 @@ void store_vector(const page_shape& shape, const stored_vector<E>& to, const Sou
                    [&](std::uint32_t begin, std::uint32_t count) {
                      float values[codec_chunk];
                      from.load(begin, count, values);
-                     transform_blocks(values, to.elements + begin, count,
-                                      [scale](float value) { return encode<E>(divide(value, scale)); });
+                     if (scale == 1.0f)
+                       transform_blocks(values, to.elements + begin, count,
+                                        [](float value) { return encode<E>(value); });
+                     else
+                       transform_blocks(values, to.elements + begin, count,
+                                        [scale](float value) { return encode<E>(divide(value, scale)); });
                    });
   }
   for_each_chunk(shape.encoded_dim(), shape.dim(), [&](std::uint32_t begin, std::uint32_t count) {

@@ -1,0 +1,153 @@
+// kvpage: what happens to the bytes in pages, on the device: storage_operations.hpp's operations as
+// kernels, with the same results bit for bit.
+//
+// Storage views and arrays are in device memory.  Pages are named by the ids of exported tables, which the
+// verifier has passed or cut off earlier in the stream.  A page or slot that the storage does not have, and
+// a write to the null page, is passed over: where the host returns an error and writes nothing, the device
+// does the rest of the work.
+//
+// Each is one launch on `stream` (none if there is nothing to do), allocates nothing, waits for nothing,
+// can be captured, and returns the launch's error.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <gsl/assert>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <kvpage/kernels/move_pages.cuh>
+#include <kvpage/kernels/move_tokens.cuh>
+
+#include "../config.hpp"
+#include "../page_copy.hpp"
+#include "../page_storage.hpp"
+#include "../storage_operations.hpp"
+#include "launch.cuh"
+
+namespace kvpage::inline v0::cuda {
+
+namespace detail {
+
+inline constexpr std::uint64_t most_storage_blocks = 1u << 16;  // kernels loop over what is left
+
+// Launches enough blocks for `threads` threads; nothing for none.
+template <class Args>
+[[nodiscard]] cudaError_t launch_for(std::uint64_t threads, void (*kernel)(Args), cudaStream_t stream,
+                                     const std::type_identity_t<Args>& args) {
+  if (threads == 0) return cudaSuccess;
+  const std::uint64_t blocks = (threads + block_threads - 1) / block_threads;
+  return launch(kernel, static_cast<std::uint32_t>((std::min)(blocks, most_storage_blocks)), stream, args);
+}
+
+[[nodiscard]] inline bool divides(std::uint64_t divisor, std::uint64_t number) {
+  return number % divisor == 0;
+}
+
+// Whether lanes can take four values at a time.
+template <element E>
+[[nodiscard]] bool packs(const page_storage_view<E>& storage) {
+  const page_shape& shape = storage.shape();
+  return divides(4, shape.dim()) && divides(4, shape.encoded_dim()) && divides(4, shape.tile_dim()) &&
+         divides(16, storage.layout().page_stride()) && divides(16, storage.layout().layer_stride());
+}
+template <class T>
+[[nodiscard]] bool packs(const token_arrays<T>& arrays) {
+  const auto aligned = [](const T* array) {
+    return divides(4 * sizeof(T), reinterpret_cast<std::uintptr_t>(array));
+  };
+  return divides(4, arrays.stride) && aligned(arrays.keys) && aligned(arrays.values);
+}
+
+// Whether whole blocks can be moved in words of `bytes`.
+template <element E>
+[[nodiscard]] bool moves_in_words_of(std::uint64_t bytes, const page_storage_view<E>& storage) {
+  return divides(bytes, storage.shape().block_bytes()) && divides(bytes, storage.layout().page_stride()) &&
+         divides(bytes, storage.layout().layer_stride());
+}
+
+// Threads for moving `pages` pages in such words.
+template <element E>
+[[nodiscard]] std::uint64_t word_threads(std::uint64_t pages, std::uint64_t bytes,
+                                         const page_storage_view<E>& storage) {
+  const std::uint64_t words_per_block = storage.shape().block_bytes() / bytes;
+  const std::uint64_t per_thread = kernels::detail::words_per_thread;
+  return pages * storage.shape().layers() *
+         ((words_per_block + per_thread * block_threads - 1) / (per_thread * block_threads)) * block_threads;
+}
+
+[[nodiscard]] inline std::uint64_t vector_threads(std::uint64_t tokens, std::uint32_t layers,
+                                                  const page_shape& shape) {
+  return tokens * layers * shape.parts() * shape.heads() * kernels::detail::warp_lanes;
+}
+
+}  // namespace detail
+
+// Writes a step's new tokens of one layer: token t goes to d_slots[t].  d_refused, if given, is increased
+// by the number of tokens whose slot was neither in the storage nor skipped.
+template <numeric T, element E>
+[[nodiscard]] cudaError_t enqueue_append(const page_storage_view<E>& storage, std::uint32_t layer,
+                                         const slot_index* d_slots, std::uint64_t tokens,
+                                         const token_arrays<const T>& d_from, std::uint32_t* d_refused,
+                                         cudaStream_t stream) {
+  Expects(layer < storage.shape().layers());
+  const bool packs = detail::packs(storage) && detail::packs(d_from);
+  return detail::launch_for(detail::vector_threads(tokens, 1, storage.shape()),
+                            packs ? kernels::append<4, T, E> : kernels::append<1, T, E>, stream,
+                            {storage, layer, d_slots, tokens, d_from, d_refused});
+}
+
+// Decodes a request's tokens of one layer into arrays of their own.  d_pages are the request's page ids;
+// tokens of pages that the storage does not have become zeros.
+template <numeric T, element E>
+[[nodiscard]] cudaError_t enqueue_gather(const page_storage_view<E>& storage, std::uint32_t layer,
+                                         const std::int32_t* d_pages, std::uint64_t tokens,
+                                         const token_arrays<T>& d_to, cudaStream_t stream) {
+  Expects(layer < storage.shape().layers());
+  const bool packs = detail::packs(storage) && detail::packs(d_to);
+  return detail::launch_for(detail::vector_threads(tokens, 1, storage.shape()),
+                            packs ? kernels::gather<4, T, E> : kernels::gather<1, T, E>, stream,
+                            {storage, layer, d_pages, tokens, d_to});
+}
+
+// Copies whole pages, all layers, stored scales included, within one storage.  Destinations are distinct
+// and none of them is a source.
+template <element E, integrity_policy P>
+[[nodiscard]] cudaError_t enqueue_copy_pages(const page_storage_view<E>& storage,
+                                             const page_copy<page_handle<E, P>>* d_copies,
+                                             std::uint64_t copies, cudaStream_t stream) {
+  const bool wide = detail::moves_in_words_of(sizeof(uint4), storage);
+  return detail::launch_for(detail::word_threads(copies, wide ? sizeof(uint4) : sizeof(E), storage),
+                            wide ? kernels::copy_pages<uint4, E, P> : kernels::copy_pages<E, E, P>, stream,
+                            {storage, d_copies, copies});
+}
+
+// Moves a request's tokens, all layers, into the pages of another storage; the two shapes have the same
+// vectors.
+template <element From, element To>
+[[nodiscard]] cudaError_t enqueue_convert_pages(const page_storage_view<From>& from,
+                                                const std::int32_t* d_from_pages,
+                                                const page_storage_view<To>& to,
+                                                const std::int32_t* d_to_pages, std::uint64_t tokens,
+                                                cudaStream_t stream) {
+  Expects(v0::detail::same_vectors(from.shape(), to.shape()));
+  const bool packs = detail::packs(from) && detail::packs(to);
+  return detail::launch_for(detail::vector_threads(tokens, from.shape().layers(), from.shape()),
+                            packs ? kernels::convert_pages<4, From, To> : kernels::convert_pages<1, From, To>,
+                            stream, {from, to, d_from_pages, d_to_pages, tokens});
+}
+
+// Fills pages with zeros, all layers.
+template <element E>
+[[nodiscard]] cudaError_t enqueue_clear_pages(const page_storage_view<E>& storage,
+                                              const std::int32_t* d_pages, std::uint64_t pages,
+                                              cudaStream_t stream) {
+  const bool wide = detail::moves_in_words_of(sizeof(uint4), storage);
+  return detail::launch_for(detail::word_threads(pages, wide ? sizeof(uint4) : sizeof(E), storage),
+                            wide ? kernels::clear_pages<uint4, E> : kernels::clear_pages<E, E>, stream,
+                            {storage, d_pages, pages});
+}
+
+}  // namespace kvpage::inline v0::cuda

@@ -1,0 +1,179 @@
+// kvpage: one vector into a page and out of it, by a warp.  The same results as kvpage/vector_codec.hpp.
+//
+// Lanes take `Pack` values at a time, in one load or store; Pack divides every length and alignment.
+#pragma once
+
+#include <kvpage/config.hpp>
+#include <kvpage/element.hpp>
+#include <kvpage/element_convert.hpp>
+#include <kvpage/page_shape.hpp>
+#include <kvpage/page_storage.hpp>
+#include <kvpage/scale.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace kvpage::inline v0::kernels::detail {
+
+inline constexpr std::uint32_t warp_lanes = 32;
+inline constexpr std::uint32_t all_lanes = 0xFFFFFFFF;
+
+__device__ inline std::uint32_t lane_index() { return threadIdx.x % warp_lanes; }
+
+template <class T, int Pack>
+struct alignas(sizeof(T) * Pack) packed {
+  T values[Pack];
+};
+
+template <int Pack, class T>
+__device__ packed<T, Pack> load_packed(const T* from) {
+  return *reinterpret_cast<const packed<T, Pack>*>(from);
+}
+
+template <int Pack, class T>
+__device__ void store_packed(T* to, const packed<T, Pack>& values) {
+  *reinterpret_cast<packed<T, Pack>*>(to) = values;
+}
+
+// Calls visit(i) for this lane's share of [begin, end): the packs that start at i.
+template <int Pack, class Visit>
+__device__ void for_each_pack(std::uint32_t begin, std::uint32_t end, Visit visit) {
+  for (std::uint32_t i = begin + lane_index() * Pack; i < end; i += warp_lanes * Pack) visit(i);
+}
+
+// Values outside the pages.
+template <numeric T>
+struct array_values {
+  using value_type = T;
+  const T* values;
+
+  [[nodiscard]] __device__ const T* plain() const { return values; }
+
+  template <int Pack>
+  [[nodiscard]] __device__ packed<float, Pack> load(std::uint32_t i) const {
+    const packed<T, Pack> from = load_packed<Pack>(values + i);
+    packed<float, Pack> to;
+#pragma unroll
+    for (int k = 0; k < Pack; ++k) to.values[k] = convert_value<float>(from.values[k]);
+    return to;
+  }
+};
+
+// Values of a vector in a page.
+template <element E>
+struct page_values {
+  using value_type = E;
+  const page_shape& shape;
+  stored_vector<E> vector;
+
+  [[nodiscard]] __device__ const E* plain() const {
+    return shape.scales() == scale_rule::none ? vector.elements : nullptr;
+  }
+
+  template <int Pack>
+  [[nodiscard]] __device__ packed<float, Pack> load(std::uint32_t i) const {
+    packed<float, Pack> to;
+    if (i >= shape.encoded_dim()) {
+      const packed<bf16, Pack> from = load_packed<Pack>(vector.rope + (i - shape.encoded_dim()));
+#pragma unroll
+      for (int k = 0; k < Pack; ++k) to.values[k] = decode(from.values[k]);
+      return to;
+    }
+    const packed<E, Pack> from = load_packed<Pack>(vector.elements + i);
+    const float scale = vector.scale(i / shape.tile_dim(), shape.scale_bytes());
+#pragma unroll
+    for (int k = 0; k < Pack; ++k) {
+      const float value = decode(from.values[k]);
+      to.values[k] = scale == 1.0f ? value : value * scale;  // a product would not keep a NaN's bits
+    }
+    return to;
+  }
+};
+
+__device__ inline std::int32_t warp_max(std::int32_t value) {
+  for (std::uint32_t distance = warp_lanes / 2; distance != 0; distance /= 2) {
+    const std::int32_t other = __shfl_xor_sync(all_lanes, value, distance);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+// The scale that a tile of values is stored with: its own, which is stored here, or the calibrated one.
+template <int Pack, element E, class Source>
+__device__ float settle_scale(const page_shape& shape, const stored_vector<E>& to, std::uint32_t tile,
+                              const Source& from) {
+  if (shape.scale_bytes() == 0) return to.calibrated;
+  std::int32_t largest = 0;
+  for_each_pack<Pack>(tile * shape.tile_dim(), (tile + 1) * shape.tile_dim(), [&](std::uint32_t i) {
+    const packed<float, Pack> values = from.template load<Pack>(i);
+#pragma unroll
+    for (int k = 0; k < Pack; ++k) {
+      const std::int32_t magnitude = v0::detail::magnitude_bits(values.values[k]);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+  });
+  largest = warp_max(largest);
+  float scale = 0;
+  if (lane_index() == 0)
+    scale = to.set_scale(tile, shape.scale_bytes(), v0::detail::computed_scale<E>(largest));
+  return __shfl_sync(all_lanes, scale, 0);
+}
+
+// Copies values that need no conversion.
+template <int Pack, class T>
+__device__ void copy_values(const T* from, T* to, std::uint32_t count) {
+  for_each_pack<Pack>(0, count,
+                      [&](std::uint32_t i) { store_packed<Pack>(to + i, load_packed<Pack>(from + i)); });
+}
+
+// Encodes shape.dim() values into a page.
+template <int Pack, element E, class Source>
+__device__ void store_vector(const page_shape& shape, const stored_vector<E>& to, const Source& from) {
+  if constexpr (std::same_as<typename Source::value_type, E>) {
+    if (from.plain() != nullptr && shape.scales() == scale_rule::none) {
+      copy_values<Pack>(from.plain(), to.elements, shape.dim());
+      return;
+    }
+  }
+  for (std::uint32_t tile = 0; tile * shape.tile_dim() < shape.encoded_dim(); ++tile) {
+    const float scale = settle_scale<Pack>(shape, to, tile, from);
+    for_each_pack<Pack>(tile * shape.tile_dim(), (tile + 1) * shape.tile_dim(), [&](std::uint32_t i) {
+      const packed<float, Pack> values = from.template load<Pack>(i);
+      packed<E, Pack> encoded;
+#pragma unroll
+      for (int k = 0; k < Pack; ++k) {
+        const float value = values.values[k];
+        encoded.values[k] = encode<E>(scale == 1.0f ? value : v0::detail::divide(value, scale));
+      }
+      store_packed<Pack>(to.elements + i, encoded);
+    });
+  }
+  for_each_pack<Pack>(shape.encoded_dim(), shape.dim(), [&](std::uint32_t i) {
+    const packed<float, Pack> values = from.template load<Pack>(i);
+    packed<bf16, Pack> encoded;
+#pragma unroll
+    for (int k = 0; k < Pack; ++k) encoded.values[k] = encode<bf16>(values.values[k]);
+    store_packed<Pack>(to.rope + (i - shape.encoded_dim()), encoded);
+  });
+}
+
+// Decodes a page's vector into shape.dim() values.
+template <int Pack, numeric T, element E>
+__device__ void load_vector(const page_shape& shape, const stored_vector<E>& from, T* to) {
+  const page_values<E> source{shape, from};
+  if constexpr (std::same_as<T, E>) {
+    if (source.plain() != nullptr) {
+      copy_values<Pack>(source.plain(), to, shape.dim());
+      return;
+    }
+  }
+  for_each_pack<Pack>(0, shape.dim(), [&](std::uint32_t i) {
+    const packed<float, Pack> values = source.template load<Pack>(i);
+    packed<T, Pack> converted;
+#pragma unroll
+    for (int k = 0; k < Pack; ++k) converted.values[k] = convert_value<T>(values.values[k]);
+    store_packed<Pack>(to + i, converted);
+  });
+}
+
+}  // namespace kvpage::inline v0::kernels::detail
