@@ -34,6 +34,12 @@ struct stored_vector {
   std::byte* scales;  // tiles() of them; unused where none are stored
   float calibrated;   // what every element is multiplied by, where no scale is stored
 
+  // The vector's value number i, decoded; i < shape.dim().
+  [[nodiscard]] KVPAGE_HOST_DEVICE float value(const page_shape& shape, std::uint32_t i) const noexcept {
+    if (i >= shape.encoded_dim()) return decode(rope[i - shape.encoded_dim()]);
+    return decode(elements[i]) * scale(i / shape.tile_dim(), shape.scale_bytes());
+  }
+
   [[nodiscard]] KVPAGE_HOST_DEVICE float scale(std::uint32_t tile, std::uint32_t scale_bytes) const noexcept {
     if (scale_bytes == 0) return calibrated;
     if (scale_bytes == 1) return decode(reinterpret_cast<const ue8m0*>(scales)[tile]);
