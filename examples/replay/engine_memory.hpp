@@ -84,22 +84,28 @@ class engine_memory {
     return code;
   }
 
-  // Makes room for one more token in each row, in order.  Returns how many rows succeeded: all, unless the
-  // pool was exhausted at the next.
-  [[nodiscard]] std::size_t grow(std::span<request> rows) {
-    std::size_t grown = 0;
+  // How many rows grew, and what stopped the next one.
+  struct growth {
+    std::size_t rows = 0;
+    kvpage::errc code = kvpage::errc::ok;
+  };
+
+  // Makes room for one more token in each row, in order, up to the first that cannot grow.
+  [[nodiscard]] growth grow(std::span<request> rows) {
+    growth done;
     growth_.measure([&] {
       std::uint64_t granted = 0;
-      for (; grown < rows.size(); ++grown) {
-        table& row = rows[grown].table;
+      for (; done.rows < rows.size(); ++done.rows) {
+        table& row = rows[done.rows].table;
         const std::size_t before = row.pages();
-        if (row.append(1) != kvpage::errc::ok) break;
+        done.code = row.append(1);
+        if (done.code != kvpage::errc::ok) break;
         granted += row.pages() - before;
       }
       granted_ += granted;
       return granted;
     });
-    return grown;
+    return done;
   }
 
   // Takes back every page that is still the table's own.

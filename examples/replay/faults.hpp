@@ -56,7 +56,7 @@ class fault_injector {
     const std::size_t entry = held_entry(rows[victim]);
     const handle page = rows[victim].table.handles()[entry];
     if (memory_.release_behind({&page, 1}) != kvpage::errc::ok) return 0;  // untagged: freed before
-    const std::size_t grown = memory_.grow(rows.subspan(taker, 1));
+    const std::size_t grown = memory_.grow(rows.subspan(taker, 1)).rows;
     plant(fault_kind::stale_table, victim, kvpage::row_state::stale_page, entry);
     return grown;
   }

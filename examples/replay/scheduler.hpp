@@ -132,21 +132,27 @@ class scheduler {
   }
 
   // Rows `grown` up to `end`.  When pages run out, the youngest request goes back to the queue, be it the
-  // growing one itself.
+  // growing one itself.  A row whose own last page the pool refuses to grow goes back alone: untagged, that
+  // is all that is seen of a page freed behind its back.
   void grow_rows(std::size_t& grown, std::size_t end) {
     for (;;) {
       end = (std::min)(end, running_.size());
-      grown += memory_.grow(std::span{running_}.subspan(grown, end - grown));
-      if (grown == end) return;
-      if (!memory_.wait_for_step_in_flight()) preempt_youngest();
+      const auto [rows, code] = memory_.grow(std::span{running_}.subspan(grown, end - grown));
+      grown += rows;
+      if (code == kvpage::errc::ok) return;
+      if (code != kvpage::errc::exhausted) {
+        preempt(grown);
+      } else if (!memory_.wait_for_step_in_flight()) {
+        preempt(running_.size() - 1);
+      }
     }
   }
 
-  void preempt_youngest() {
-    request& youngest = running_.back();
-    memory_.give_up(youngest.table);
-    waiting_.push_front({youngest.id, youngest.decoded});
-    running_.pop_back();
+  void preempt(std::size_t row) {
+    request& preempted = running_[row];
+    memory_.give_up(preempted.table);
+    waiting_.push_front({preempted.id, preempted.decoded});
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(row));
     ++report_.preempted;
   }
 

@@ -67,8 +67,9 @@ TEST(options, a_wrong_value_is_named_with_its_bounds) {
   const std::string most = std::to_string(kvpage::max_pages_per_pool - 1);
   const std::string too_many = std::to_string(kvpage::max_pages_per_pool);
   for (const std::string& wrong : {std::string("0"), too_many, std::string("-5"), std::string("ten")}) {
-    EXPECT_EQ(refusal("--pages", wrong.c_str()),
-              "--pages: \"" + wrong + "\" is not a whole number between 1 and " + most);
+    std::string expected = "--pages: \"";
+    expected.append(wrong).append("\" is not a whole number between 1 and ").append(most);
+    EXPECT_EQ(refusal("--pages", wrong.c_str()), expected);
   }
   EXPECT_EQ(refusal("--page-size", "1048577"),
             "--page-size: \"1048577\" is not a whole number between 1 and 1048576");

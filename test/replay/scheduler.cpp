@@ -187,8 +187,8 @@ struct misplacing_verifier {
                                                     kvpage::step_number step,
                                                     std::span<kvpage::verdict> verdicts) const {
     const auto summary = kvpage::verify(batch, pool, step, verdicts);
-    std::ranges::rotate(verdicts.first(batch.rows()),
-                        verdicts.begin() + static_cast<std::ptrdiff_t>(batch.rows()) - 1);
+    const auto rows = verdicts.first(batch.rows());
+    std::rotate(rows.begin(), rows.end() - 1, rows.end());
     return summary;
   }
 };
