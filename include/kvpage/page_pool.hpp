@@ -142,8 +142,8 @@ class page_pool {
   [[nodiscard]] errc check_generation(handle page) const noexcept;
   [[nodiscard]] errc check_referenced(handle page) const noexcept;
 
-  [[nodiscard]] bool add_plainly(handle page) noexcept;
-  [[nodiscard]] bool drop_plainly(handle page, page_id*& freed) noexcept;
+  [[nodiscard]] static bool add_plainly(std::span<record> records, handle page) noexcept;
+  [[nodiscard]] static bool drop_plainly(std::span<record> records, handle page, page_id*& freed) noexcept;
   [[nodiscard, gnu::noinline]] errc refuse_grant(std::size_t pages) const noexcept;
   [[nodiscard, gnu::noinline]] errc refuse_retain(std::span<const handle> pages,
                                                   std::size_t refused) noexcept;
@@ -213,8 +213,9 @@ errc page_pool<E, P>::refuse_grant(std::size_t pages) const noexcept {
 
 template <element E, integrity_policy P>
 inline errc page_pool<E, P>::retain(std::span<const handle> pages) noexcept {
+  const std::span<record> records{records_};
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    if (!add_plainly(pages[i])) [[unlikely]]
+    if (!add_plainly(records, pages[i])) [[unlikely]]
       return refuse_retain(pages, i);
   }
   return errc::ok;
@@ -230,10 +231,10 @@ errc page_pool<E, P>::refuse_retain(std::span<const handle> pages, std::size_t r
 
 // Adds a reference unless anything stands against it: then it returns false and has done nothing.
 template <element E, integrity_policy P>
-inline bool page_pool<E, P>::add_plainly(handle page) noexcept {
-  if (page.id() >= size()) [[unlikely]]
+inline bool page_pool<E, P>::add_plainly(std::span<record> records, handle page) noexcept {
+  if (page.id() >= records.size()) [[unlikely]]
     return false;
-  record& added = records_[page.id()];
+  record& added = records[page.id()];
   if constexpr (P::is_tagged) {
     if (added.tag != page.tag()) [[unlikely]]
       return false;
@@ -248,11 +249,12 @@ inline bool page_pool<E, P>::add_plainly(handle page) noexcept {
 
 template <element E, integrity_policy P>
 inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
+  const std::span<record> records{records_};
   page_id* const freed = free_.back();
   page_id* end = freed;
   const std::size_t plain = (std::min)(pages.size(), free_.room());
   std::size_t i = 0;
-  while (i < plain && drop_plainly(pages[i], end)) ++i;
+  while (i < plain && drop_plainly(records, pages[i], end)) ++i;
   free_.grow(static_cast<std::size_t>(end - freed));
   if (i != pages.size()) [[unlikely]]
     return release_from(i, pages, 0);
@@ -263,10 +265,10 @@ inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
 // Drops a reference, of a page that stays live or becomes free.  Anything else (an error, a published, an
 // awaited or a retiring page): it returns false and has done nothing.
 template <element E, integrity_policy P>
-inline bool page_pool<E, P>::drop_plainly(handle page, page_id*& freed) noexcept {
-  if (page.id() >= size()) [[unlikely]]
+inline bool page_pool<E, P>::drop_plainly(std::span<record> records, handle page, page_id*& freed) noexcept {
+  if (page.id() >= records.size()) [[unlikely]]
     return false;
-  record& dropped = records_[page.id()];
+  record& dropped = records[page.id()];
   if constexpr (P::is_tagged) {
     if (dropped.tag != page.tag()) [[unlikely]]
       return false;
