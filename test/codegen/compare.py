@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that the `untagged` policy costs nothing: same instructions as code written by hand.
 
-    compare.py --include DIR [--compiler g++] [--plant byte | instruction] [--show]
+    compare.py --library DIR [--include DIRS] [--compiler g++] [--plant byte | instruction] [--show]
 
 Compiles subject.cpp three times at -O2 and at -O3, disassembles the op_* functions, replaces addresses by
 offsets in the function and names of callees by their place, and compares:
@@ -96,7 +96,8 @@ def renumber(block, start, code):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--include", required=True, help="folders, separated by semicolons; the library's first")
+    parser.add_argument("--library", required=True, help="the library's folder of headers")
+    parser.add_argument("--include", default="", help="further folders, separated by semicolons")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--plant", choices=PLANTS)
     parser.add_argument("--show", action="store_true", help="print what differs")
@@ -108,10 +109,8 @@ def main():
     failures = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        library, *others = [path for path in options.include.split(";") if path]
-        if options.plant:
-            library = planted(library, options.plant, folder)
-        includes = [f"-I{path}" for path in [library, *others]]
+        library = planted(options.library, options.plant, folder) if options.plant else options.library
+        includes = [f"-I{path}" for path in [library, *options.include.split(";")] if path]
         print(f"{'':5}{'':18}{'by hand':>9}{'untagged':>10}{'tagged':>9}   instructions, {options.compiler}")
         for level in ["-O2", "-O3"]:
             code = {}
