@@ -20,6 +20,7 @@
 #include "page_audit.hpp"
 #include "page_handle.hpp"
 #include "page_record.hpp"
+#include "page_references.hpp"
 #include "tag_journal.hpp"
 
 namespace kvpage::inline v0 {
@@ -142,8 +143,6 @@ class page_pool {
   [[nodiscard]] errc check_generation(handle page) const noexcept;
   [[nodiscard]] errc check_referenced(handle page) const noexcept;
 
-  [[nodiscard]] static bool add_plainly(std::span<record> records, handle page) noexcept;
-  [[nodiscard]] static bool drop_plainly(std::span<record> records, handle page, page_id*& freed) noexcept;
   [[nodiscard, gnu::noinline]] errc refuse_grant(std::size_t pages) const noexcept;
   [[nodiscard, gnu::noinline]] errc refuse_retain(std::span<const handle> pages,
                                                   std::size_t refused) noexcept;
@@ -189,17 +188,8 @@ page_pool<E, P>::page_pool(const pool_options& options)
 
 template <element E, integrity_policy P>
 inline errc page_pool<E, P>::allocate(std::span<handle> out) noexcept {
-  const bool granted = free_.take(out.size(), [&](std::size_t i, page_id id) {
-    record& page = records_[id];
-    if constexpr (P::is_tagged) {
-      const page_tag tag = page.tag + 1;  // even to odd: a free page always has a live tag left
-      page = detail::in_one_word<record>(page_use::once().word(), tag);
-      out[i] = detail::in_one_word<handle>(id, tag);
-    } else {
-      page.use = page_use::once();
-      out[i] = handle{id};
-    }
-  });
+  const bool granted = free_.take(
+      out.size(), [&](std::size_t i, page_id id) { out[i] = detail::grant<handle>(records_[id], id); });
   if (!granted) [[unlikely]]
     return refuse_grant(out.size());
   journals_.record(std::span<const handle>{out});
@@ -215,7 +205,7 @@ template <element E, integrity_policy P>
 inline errc page_pool<E, P>::retain(std::span<const handle> pages) noexcept {
   const std::span<record> records{records_};
   for (std::size_t i = 0; i < pages.size(); ++i) {
-    if (!add_plainly(records, pages[i])) [[unlikely]]
+    if (!detail::add_reference(records, pages[i])) [[unlikely]]
       return refuse_retain(pages, i);
   }
   return errc::ok;
@@ -229,22 +219,6 @@ errc page_pool<E, P>::refuse_retain(std::span<const handle> pages, std::size_t r
   return errc::reference_overflow;
 }
 
-// Adds a reference unless anything stands against it: then it returns false and has done nothing.
-template <element E, integrity_policy P>
-inline bool page_pool<E, P>::add_plainly(std::span<record> records, handle page) noexcept {
-  if (page.id() >= records.size()) [[unlikely]]
-    return false;
-  record& added = records[page.id()];
-  if constexpr (P::is_tagged) {
-    if (added.tag != page.tag()) [[unlikely]]
-      return false;
-  }
-  if (!added.use.can_be_shared()) [[unlikely]]
-    return false;
-  added.use = added.use.more();
-  return true;
-}
-
 // --- Release.  Checks and changes happen in one pass; the rare error undoes what came before it. ---
 
 template <element E, integrity_policy P>
@@ -254,7 +228,7 @@ inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
   page_id* end = freed;
   const std::size_t plain = (std::min)(pages.size(), free_.room());
   std::size_t i = 0;
-  while (i < plain && drop_plainly(records, pages[i], end)) ++i;
+  while (i < plain && detail::drop_reference(records, pages[i], end)) ++i;
   free_.grow(static_cast<std::size_t>(end - freed));
   if (i != pages.size()) [[unlikely]]
     return release_from(i, pages, 0);
@@ -262,36 +236,7 @@ inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
   return errc::ok;
 }
 
-// Drops a reference, of a page that stays live or becomes free.  Anything else (an error, a published, an
-// awaited or a retiring page): it returns false and has done nothing.
-template <element E, integrity_policy P>
-inline bool page_pool<E, P>::drop_plainly(std::span<record> records, handle page, page_id*& freed) noexcept {
-  if (page.id() >= records.size()) [[unlikely]]
-    return false;
-  record& dropped = records[page.id()];
-  if constexpr (P::is_tagged) {
-    if (dropped.tag != page.tag()) [[unlikely]]
-      return false;
-  }
-  if (dropped.use == page_use::once()) [[likely]] {
-    if constexpr (P::is_tagged) {
-      const page_tag next = detail::next_tag<P>(page.tag());
-      if (next == 0) [[unlikely]]
-        return false;
-      dropped = detail::in_one_word<record>(page_use::free().word(), next);
-    } else {
-      dropped.use = page_use::free();
-    }
-    *freed++ = page.id();
-    return true;
-  }
-  if (!dropped.use.is_shared()) [[unlikely]]
-    return false;
-  dropped.use = dropped.use.fewer();
-  return true;
-}
-
-// Releases what release() has not handled plainly, and everything that is to wait for `step`.
+// Releases what release() has refused, and everything that is to wait for `step`.
 template <element E, integrity_policy P>
 errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pages,
                                    step_number step) noexcept {

@@ -1,7 +1,6 @@
 // kvpage: what a pool remembers of one page: one word of use, and under a tagged policy its tag.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "config.hpp"
@@ -122,14 +121,6 @@ template <>
 struct page_record<untagged> {
   page_use use = page_use::free();
 };
-
-// A record (use, tag) or a handle (id, tag), assembled in one register and stored at once.  Compilers store
-// the halves one by one, and that shows: a grant that follows a release at once has to wait for both.
-template <class Pair>
-[[nodiscard]] constexpr Pair in_one_word(std::uint32_t first, page_tag tag) noexcept {
-  static_assert(std::endian::native == std::endian::little);
-  return std::bit_cast<Pair>(std::uint64_t{tag} << 32 | first);
-}
 
 static_assert(sizeof(page_record<tagged>) == 8);
 static_assert(sizeof(page_record<untagged>) == 4);
