@@ -56,8 +56,7 @@ inline constexpr std::int32_t float_infinity_bits = 0x7F800000;
 // bit pattern that overflow rounds to (infinity, or the largest finite value); patterns from `FirstNan`
 // on are NaN, and NaN is written as `Nan`.
 //
-// Only 32-bit operations, selections between integers, and floating-point additions that every value
-// goes through: what compilers turn into vector code.
+// Only 32-bit operations without a comparison: g++ makes branches of those, and then no vector code.
 template <class Bits, int ExponentBits, int MantissaBits, std::int32_t Largest, std::int32_t FirstNan,
           std::int32_t Nan>
 struct small_float {
@@ -65,6 +64,7 @@ struct small_float {
   static constexpr int bias = (1 << (ExponentBits - 1)) - 1;
   static constexpr int shift = 23 - MantissaBits;
   static constexpr std::int32_t rebias = (127 - bias) << 23;
+  static constexpr std::int32_t smallest_normal = rebias + (1 << 23);  // as float's bits
   static constexpr std::int32_t magnitude_mask = (1 << (width - 1)) - 1;
   static constexpr bool is_wide = bias == 127;  // float's own exponents: subnormals need no care
 
@@ -79,38 +79,48 @@ struct small_float {
       // A float of this exponent has the smallest subnormal as its last place: adding it rounds to
       // nearest even, and leaves the result in the sum's low bits.
       constexpr std::int32_t rounder = (127 + 23 + 1 - bias - MantissaBits) << 23;
-      const bool is_subnormal = magnitude < rebias + (1 << 23);
-      const float sum = float_from_bits(static_cast<std::uint32_t>(magnitude)) +
-                        float_from_bits(is_subnormal ? static_cast<std::uint32_t>(rounder) : 0u);
+      const std::int32_t is_subnormal = ones_if_less(magnitude, smallest_normal);
+      const float sum = float_from_signed(magnitude) + float_from_signed(rounder & is_subnormal);
       const auto sum_bits = static_cast<std::int32_t>(float_bits(sum));
-      rounded = is_subnormal ? sum_bits - rounder : round_mantissa(sum_bits);
+      rounded = select(is_subnormal, sum_bits - rounder, round_mantissa(sum_bits));
     }
-    rounded = rounded > Largest ? Largest : rounded;
-    return static_cast<Bits>(magnitude > float_infinity_bits ? Nan : rounded | sign);
+    rounded = select(ones_if_less(Largest, rounded), Largest, rounded) | sign;
+    return static_cast<Bits>(select(ones_if_less(float_infinity_bits, magnitude), Nan, rounded));
   }
 
   KVPAGE_HOST_DEVICE static constexpr float decode(Bits bits) noexcept {
     const std::int32_t magnitude = bits & magnitude_mask;
     const std::uint32_t sign = static_cast<std::uint32_t>(bits >> (width - 1)) << 31;
-    const auto rebiased = static_cast<std::uint32_t>((magnitude << shift) + rebias);
-    if constexpr (is_wide) return float_from_bits(rebiased | sign);
+    const std::int32_t rebiased = (magnitude << shift) + rebias;
+    if constexpr (is_wide) return float_from_bits(static_cast<std::uint32_t>(rebiased) | sign);
 
     // A subnormal is given the smallest normal number's leading one, which is then subtracted.
-    constexpr std::uint32_t smallest_normal = static_cast<std::uint32_t>(rebias) + (1u << 23);
-    const bool is_subnormal = magnitude < (1 << MantissaBits);
-    const float difference = float_from_bits(is_subnormal ? rebiased + (1u << 23) : rebiased) -
-                             float_from_bits(is_subnormal ? smallest_normal : 0u);
-    const std::uint32_t number = float_bits(difference) | sign;
-    // The pattern below the first NaN is infinity, if its mantissa is zero.
-    constexpr std::int32_t infinity = FirstNan - 1;
-    constexpr bool has_infinity = (infinity & ((1 << MantissaBits) - 1)) == 0;
-    const bool is_infinity = has_infinity && magnitude == infinity;
-    const std::uint32_t extended =
-        is_infinity ? static_cast<std::uint32_t>(float_infinity_bits) | sign : number;
-    return float_from_bits(magnitude >= FirstNan ? 0x7FFFFFFFu : extended);
+    const std::int32_t is_subnormal = ones_if_less(magnitude, 1 << MantissaBits);
+    const float difference = float_from_signed(rebiased + ((1 << 23) & is_subnormal)) -
+                             float_from_signed(smallest_normal & is_subnormal);
+    std::uint32_t number = float_bits(difference);
+    // The pattern below the first NaN is infinity, if its mantissa is zero: it gets all exponent bits.
+    constexpr std::int32_t below_nan = FirstNan - 1;
+    constexpr bool has_infinity = (below_nan & ((1 << MantissaBits) - 1)) == 0;
+    const auto is_nan = static_cast<std::uint32_t>(ones_if_less(below_nan, magnitude));
+    if constexpr (has_infinity)
+      number |= static_cast<std::uint32_t>(float_infinity_bits & ~ones_if_less(magnitude, below_nan));
+    return float_from_bits(((number | sign) & ~is_nan) | (0x7FFFFFFFu & is_nan));
   }
 
  private:
+  // a < b, for magnitudes.
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t ones_if_less(std::int32_t a, std::int32_t b) noexcept {
+    return (a - b) >> 31;
+  }
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t select(std::int32_t mask, std::int32_t ones,
+                                                          std::int32_t zeros) noexcept {
+    return (ones & mask) | (zeros & ~mask);
+  }
+  KVPAGE_HOST_DEVICE static constexpr float float_from_signed(std::int32_t bits) noexcept {
+    return float_from_bits(static_cast<std::uint32_t>(bits));
+  }
+
   // From float's bits to the format's; a carry out of the mantissa makes the exponent the right one.
   KVPAGE_HOST_DEVICE static constexpr std::int32_t round_mantissa(std::int32_t magnitude) noexcept {
     const std::int32_t rebiased = magnitude - rebias;

@@ -37,11 +37,11 @@ namespace detail {
 template <class To, class From, class Operation>
 constexpr To* transform_blocks(const From* from, To* to, std::size_t count, Operation operation) noexcept {
   constexpr std::size_t block = 32;
-  std::size_t done = 0;
-  for (; done + block <= count; done += block) {
+  const std::size_t in_blocks = count - count % block;
+  for (std::size_t done = 0; done < in_blocks; done += block) {
     for (std::size_t i = 0; i < block; ++i) to[done + i] = operation(from[done + i]);
   }
-  for (; done < count; ++done) to[done] = operation(from[done]);
+  for (std::size_t i = in_blocks; i < count; ++i) to[i] = operation(from[i]);
   return to + count;
 }
 

@@ -69,6 +69,15 @@ struct page_values {
   }
 };
 
+[[nodiscard]] inline std::int32_t largest_magnitude(const float* values, std::uint32_t count) noexcept {
+  std::int32_t largest = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::int32_t magnitude = magnitude_bits(values[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
 // The scale that a tile of values is stored with: its own, which is stored here, or the calibrated one.
 template <element E, class Source>
 float settle_scale(const page_shape& shape, const stored_vector<E>& to, std::uint32_t tile,
@@ -79,8 +88,7 @@ float settle_scale(const page_shape& shape, const stored_vector<E>& to, std::uin
                  [&](std::uint32_t begin, std::uint32_t count) {
                    float values[codec_chunk];
                    from.load(begin, count, values);
-                   for (std::uint32_t i = 0; i < count; ++i)
-                     largest = (std::max)(largest, magnitude_bits(values[i]));
+                   largest = (std::max)(largest, largest_magnitude(values, count));
                  });
   return to.set_scale(tile, shape.scale_bytes(), computed_scale<E>(largest));
 }
