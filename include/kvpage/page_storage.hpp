@@ -70,17 +70,20 @@ class page_storage_view {
   // shape.calibrated_scales() counts, finite and positive, at shape.calibrated_index().  Both may be device
   // memory; nothing is read here.
   // Throws std::invalid_argument if E's size is not the shape's, if the shape is a published format and E
-  // not e4m3, and if the memory is misaligned or smaller than layout.bytes(), or `calibrated` not of that
-  // size.
+  // not e4m3, if blocks of the shape overlap in the layout, and if the memory is misaligned or too small for
+  // them, or `calibrated` not of that size.
   page_storage_view(std::span<std::byte> memory, const page_shape& shape, const page_layout& layout,
                     std::span<const float> calibrated = {})
-      : memory_{memory.data()}, calibrated_{calibrated.data()}, shape_{shape}, layout_{layout} {
+      : memory_{memory.data()},
+        calibrated_{calibrated.data()},
+        shape_{shape},
+        layout_{shape, layout.pages(), layout.page_stride(), layout.layer_stride()} {
     detail::require_between("page_storage: the shape's element_bytes", shape.element_bytes(),
                             std::uint32_t{sizeof(E)}, std::uint32_t{sizeof(E)});
     if (shape.dim() != shape.encoded_dim() && !std::is_same_v<E, fp8_e4m3>)
       throw std::invalid_argument("page_storage: published MLA formats hold fp8_e4m3, not " +
                                   std::string(element_traits<E>::name));
-    detail::require_between("page_storage: bytes of memory", std::uint64_t{memory.size()}, layout.bytes(),
+    detail::require_between("page_storage: bytes of memory", std::uint64_t{memory.size()}, layout_.bytes(),
                             detail::max_bytes);
     detail::require_between("page_storage: memory's distance from a 16-byte boundary",
                             reinterpret_cast<std::uintptr_t>(memory.data()) % 16, std::uintptr_t{0},

@@ -76,6 +76,14 @@ TEST(PageStorage, WrongMemoryIsRefused) {
   EXPECT_THROW((page_storage_view<bf16>{all.subspan(2), shape(2), layout}), std::invalid_argument);
 }
 
+TEST(PageStorage, CaseIALayoutOfAnotherShapeMustHaveRoomForThisOne) {
+  const page_shape small =
+      page_shape::kv({.layers = 1, .kv_heads = 2, .head_dim = 8, .tokens_per_page = 4, .element_bytes = 2});
+  EXPECT_THROW((page_storage<bf16>{shape(2), page_layout::page_major(small, 5)}), std::invalid_argument);
+  EXPECT_THROW((page_storage<bf16>{shape(2), page_layout::layer_major(small, 5)}), std::invalid_argument);
+  EXPECT_NO_THROW((page_storage<bf16>{small, page_layout::page_major(shape(2), 5)}));
+}
+
 TEST(PageStorage, CalibratedScalesMustBeThere) {
   const page_shape scaled = shape(1, scale_rule::per_tensor);
   const page_layout layout = page_layout::layer_major(scaled, 5);
