@@ -79,6 +79,9 @@ class page_pool {
   // that `release` would give.  Untagged, the generation cannot be told.  O(1).
   [[nodiscard]] errc check(handle page) const noexcept;
 
+  // The same, for a page that must be referenced: double_release also for a cached one.
+  [[nodiscard]] errc check_referenced(handle page) const noexcept;
+
   // --- Published pages: for prefix_index, which finds them again by their tokens. ---
 
   // A live page that others may find: it is cached, not freed, when its last reference goes.
@@ -86,6 +89,14 @@ class page_pool {
 
   // Ends a page's publication; a cached page is thereby evicted: its tag changes and it is free.
   [[nodiscard]] errc withdraw(handle page) noexcept;
+
+  // Whether the page is in its last generation: given up, it is retired, not free.  page < size().
+  [[nodiscard]] bool is_last_grant(page_id page) const noexcept {
+    if constexpr (P::is_tagged)
+      return records_[page].tag == P::last_live_tag;
+    else
+      return false;
+  }
 
   // Takes the first reference to a cached page.  double_release if the page is not cached.
   [[nodiscard]] errc revive(handle page) noexcept;
@@ -141,7 +152,6 @@ class page_pool {
     return page == null_page ? errc::null_handle : errc::outside_pool;
   }
   [[nodiscard]] errc check_generation(handle page) const noexcept;
-  [[nodiscard]] errc check_referenced(handle page) const noexcept;
 
   [[nodiscard, gnu::noinline]] errc refuse_grant(std::size_t pages) const noexcept;
   [[nodiscard, gnu::noinline]] errc refuse_retain(std::span<const handle> pages,

@@ -73,7 +73,8 @@ class prefix_index {
   // Publishes the full pages among the first `computed` tokens of a table that holds `text`: tokens whose
   // K and V have been written, or will have been before any later step reads them.  Content that is
   // published already stays where it is, and the table's own page stays the table's; a page that the table
-  // has dropped, or that is published as something else, ends it.  Returns how many pages are new.
+  // has dropped, that is published as something else, or that is in its last generation (evicted, it would
+  // not be free), ends it.  Returns how many pages are new.
   //   outside_row: more than the table's tokens; stale_epoch: the table was begun in an `epoch` that is
   //   over; as page_pool::check, where the table's pages are no longer its own.
   // O(computed pages); allocates for a salt that is new.
@@ -163,6 +164,7 @@ class prefix_index {
 template <class Pool, class Symbol, class Hash>
 auto prefix_index<Pool, Symbol, Hash>::find(const prompt_type& text) noexcept -> match {
   sync();
+  ++change_;  // path_ is overwritten: what was found before can no longer be taken
   const auto root = salts_.find(text.salt);
   if (!root || text.tokens == 0) return {.change = change_};
   const std::size_t most = full_pages(text, text.tokens - 1);
@@ -216,7 +218,7 @@ result<std::size_t> prefix_index<Pool, Symbol, Hash>::publish(const block_table<
     page_id page = tree_.find(at.parent, at.hash, content(text, i));
     if (page == null_page) {
       const handle own = table.handles()[i];
-      if (own.is_null() || tree_.contains(own.id())) break;
+      if (own.is_null() || tree_.contains(own.id()) || pool_->is_last_grant(own.id())) break;
       const errc code = pool_->publish(own);
       Ensures(code == errc::ok);  // checked above
       tree_.insert(own, at.parent, at.hash, content(text, i));

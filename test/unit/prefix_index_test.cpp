@@ -252,6 +252,16 @@ TYPED_TEST(prefix_index, case_C_a_change_between_find_and_take_is_a_programming_
   EXPECT_DEATH((void)this->index.take(found, row), "");
 }
 
+TYPED_TEST(prefix_index, case_D_what_an_earlier_look_found_is_not_taken_after_a_later_one) {
+  { auto mine = this->published({1, 1, 1, 1}, {.tenant = "mine"}); }
+  { auto yours = this->published({2, 2, 2, 2}, {.tenant = "yours"}); }
+  const tokens text{1, 1, 1, 1, 5}, other{2, 2, 2, 2, 5};
+  const auto found = this->index.find(text_of(text, {.tenant = "mine"}));
+  EXPECT_EQ(this->index.find(text_of(other, {.tenant = "yours"})).pages.size(), 1u);
+  typename TestFixture::table row(this->pool);
+  EXPECT_DEATH((void)this->index.take(found, row), "");
+}
+
 TYPED_TEST(prefix_index, case_C_a_look_changes_neither_counts_nor_order) {
   { auto older = this->published({1, 1, 1, 1}); }
   { auto newer = this->published({2, 2, 2, 2}); }
