@@ -86,8 +86,9 @@ class kv_cache {
   // be truncated any more.  outside_row: more than the request's tokens.
   [[nodiscard]] errc slide(request_handle request, std::size_t settled);
 
-  // A second request over the same pages; both copy a shared last page before they write to it.  Also what
-  // a transfer holds while it reads: ending the fork ends the transfer.
+  // A second request over the same pages; both copy a shared last page before they write to it.  The copy
+  // has what launched steps have written there: a fork that shares tokens of the step to come grows after it.
+  // Also what a transfer holds while it reads: ending the fork ends the transfer.
   //   exhausted: no slot is free; otherwise as page_pool::retain.
   [[nodiscard]] result<request_handle> fork(request_handle request);
 
@@ -111,7 +112,8 @@ class kv_cache {
 
   // --- Steps ---
 
-  // What must be copied, by the step to come, before its tokens are written.
+  // What must be copied, by the step to come, before its tokens are written: in any order, copies of no
+  // tokens being passed over, as storage operations have it.
   [[nodiscard]] std::span<const page_copy<handle>> copies(std::size_t group = 0) const noexcept {
     return groups_[group].copies;
   }
@@ -161,6 +163,7 @@ class kv_cache {
     detail::require_between("kv_cache: max_requests", options.max_requests, 1, 1u << 24);
     detail::require_between("kv_cache: max_tokens_per_request", options.max_tokens_per_request, 1,
                             max_tokens_per_row);
+    detail::require_between("kv_cache: watermark", options.watermark, 0, max_pages_per_pool);
     return options;
   }
 
@@ -244,7 +247,8 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::grow(request_handle request, std::s
   for (group_type& group : groups_) {
     const table_type& table = group.tables[request.slot];
     const std::size_t wanted = table.pages_to_append(tokens);
-    if (table.pages() - table.dropped_pages() + wanted > most_grantable(group)) return errc::never_fits;
+    const std::size_t held_then = pages_for(table.tokens() + tokens, table.tokens_per_page());
+    if (held_then - table.dropped_pages() > most_grantable(group)) return errc::never_fits;
     if (wanted > grantable(group)) return errc::exhausted;
   }
   for (group_type& group : groups_) append(group, request, tokens);
@@ -265,7 +269,7 @@ void kv_cache<E, P, Listener, Symbol, Hash>::append(group_type& group, request_h
   page_copy<handle> copy;
   const errc code = table.append(tokens, copy);
   Ensures(code == errc::ok);
-  if (copy.tokens != 0) group.copies.push_back(copy);
+  if (copy.tokens != 0) group.owe(copy, launched_ + 1);
   tell(cache_event_kind::granted, group, request, table.handles().last(wanted));
 }
 
@@ -282,6 +286,7 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::truncate(request_handle request, st
   for (group_type& group : groups_) {
     const errc code = group.tables[request.slot].truncate(tokens, fence());
     Ensures(code == errc::ok);
+    group.drop_needless_copies();
   }
   return errc::ok;
 }
@@ -298,6 +303,7 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::slide(request_handle request, std::
     table_type& table = group.tables[request.slot];
     const errc code = table.drop_front(group.pages_to_drop(table, settled), fence());
     Ensures(code == errc::ok);
+    group.drop_needless_copies();
   }
   return errc::ok;
 }
@@ -348,6 +354,7 @@ result<std::size_t> kv_cache<E, P, Listener, Symbol, Hash>::abort(request_handle
     table_type& table = group.tables[request.slot];
     tell(cache_event_kind::aborted, group, request, table.handles().subspan(table.dropped_pages()));
     left_alone += table.abandon(fence());
+    group.drop_needless_copies();
   }
   end(request);
   return left_alone;

@@ -54,11 +54,31 @@ struct page_group {
     return behind - (std::min)(behind, table.dropped_pages());
   }
 
-  // Whether a table's entries from `first` on are still its own: then giving them up cannot fail.
+  // Whether `count` entries of a table from `first` on are still its own: then giving them up cannot fail.
   [[nodiscard]] errc check(const block_table<Pool>& table, std::size_t first,
                            std::size_t count) const noexcept {
-    for (const handle& page : table.handles().subspan(first, count)) KVPAGE_TRY(pool.check(page));
+    for (const handle& page : table.handles().subspan(first, count)) KVPAGE_TRY(pool.check_referenced(page));
     return errc::ok;
+  }
+
+  // Adds a copy to those that step `step` begins with.  These run side by side, so that none may read what
+  // another one writes: what is yet to be copied to its source is taken from where it comes from.
+  void owe(page_copy<handle> copy, step_number step) {
+    for (const page_copy<handle>& earlier : copies) {
+      if (earlier.destination != copy.source || pool.retain({&earlier.source, 1}) != errc::ok) continue;
+      const errc code = pool.release_after({&copy.source, 1}, step);
+      Ensures(code == errc::ok);
+      copy.source = earlier.source;
+      copy.tokens = (std::min)(copy.tokens, earlier.tokens);
+    }
+    copies.push_back(copy);
+  }
+
+  // Copies into pages that have been given up meanwhile become copies of nothing.
+  void drop_needless_copies() noexcept {
+    for (page_copy<handle>& copy : copies) {
+      if (pool.check(copy.destination) != errc::ok) copy.tokens = 0;
+    }
   }
 
   std::uint32_t number;

@@ -123,6 +123,16 @@ TYPED_TEST(kv_cache, case_K_growth_is_all_or_nothing) {
   EXPECT_EQ(cache.grow(request, 4), errc::ok);
 }
 
+TYPED_TEST(kv_cache, case_K_a_copy_that_ends_with_the_other_request_is_not_never_fits) {
+  typename TestFixture::cache_type cache(this->options(2));
+  const auto parent = this->admitted(cache, tokens_of(1, 6));
+  const auto child = *cache.fork(parent);
+  EXPECT_EQ(cache.grow(parent, 1), errc::exhausted);
+  this->abort(cache, child);
+  EXPECT_EQ(cache.grow(parent, 1), errc::ok);
+  EXPECT_EQ(cache.grow(parent, 2), errc::never_fits);
+}
+
 TYPED_TEST(kv_cache, without_a_free_slot_nothing_is_missing_but_a_slot) {
   auto options = this->options(8);
   options.max_requests = 1;
@@ -357,6 +367,34 @@ TYPED_TEST(kv_cache, case_B_a_page_given_up_behind_a_requests_back) {
   this->expect_clean(cache);
 }
 
+TYPED_TEST(kv_cache, case_B_a_published_page_given_up_behind_a_requests_back) {
+  typename TestFixture::cache_type cache(this->options(8));
+  const tokens text = tokens_of(1, 8);
+  const auto request = this->admitted(cache, text);
+  ASSERT_TRUE(cache.publish(request, text_of(text), 8));
+  ASSERT_EQ(cache.pool().release(cache.table(request)->handles().last(1)), errc::ok);  // cached, nobody's
+  EXPECT_EQ(cache.truncate(request, 4), errc::double_release);
+  EXPECT_EQ(cache.fork(request).error(), errc::double_release);
+  EXPECT_EQ(cache.table(request)->pages(), 2u);
+  EXPECT_EQ(this->abort(cache, request), 1u);
+  EXPECT_EQ(cache.pool().stats().cached, 2u);
+  this->expect_clean(cache);
+}
+
+TEST(kv_cache_tags, case_N_eviction_is_not_counted_on_for_pages_in_their_last_generation) {
+  using two_grants = kvpage::basic_tagged<std::uint8_t, 2>;
+  kvpage::kv_cache<kvpage::bf16, two_grants> cache({.groups = {{.pages = 1 + 2}}, .tokens_per_page = 4});
+  for (token_id author = 1; author <= 2; ++author) {
+    const tokens text = tokens_of(author, 8);
+    const auto admission = cache.admit(text_of(text));
+    ASSERT_EQ(admission.code, errc::ok);
+    ASSERT_EQ(cache.finish(admission.request, text_of(text), 8), errc::ok);
+    EXPECT_EQ(cache.audit().finding, "");
+  }
+  EXPECT_EQ(cache.admit(text_of(tokens_of(3, 4))).code, errc::never_fits);
+  EXPECT_EQ(cache.pool().stats().retired, 2u);
+}
+
 // --- Copy on write, speculation, windows ---
 
 TYPED_TEST(kv_cache, case_H_speculative_tokens_are_rolled_back) {
@@ -407,9 +445,47 @@ TYPED_TEST(kv_cache, case_A_the_destination_of_a_copy_to_come_is_not_granted_aga
   const auto destination = cache.copies()[0].destination;
   this->abort(cache, child);
   EXPECT_EQ(cache.pool().state(destination.id()), page_state::fenced);
+  EXPECT_EQ(cache.copies()[0].tokens, 0u);  // or its stale handle would have the whole list refused
   cache.launched(1);
   cache.retire(1);
   EXPECT_EQ(cache.pool().state(destination.id()), page_state::free);
+}
+
+TYPED_TEST(kv_cache, case_H_a_rolled_back_copy_on_write_is_a_copy_of_nothing) {
+  typename TestFixture::cache_type cache(this->options(8));
+  const auto parent = this->admitted(cache, tokens_of(1, 6));
+  const auto child = *cache.fork(parent);
+  ASSERT_EQ(cache.grow(child, 1), errc::ok);
+  ASSERT_EQ(cache.truncate(child, 5), errc::ok);
+  EXPECT_EQ(cache.copies()[0].tokens, 2u);
+  ASSERT_EQ(cache.truncate(child, 4), errc::ok);
+  EXPECT_EQ(cache.copies()[0].tokens, 0u);
+  cache.launched(1);
+  cache.retire(1);
+  EXPECT_EQ(cache.pool().stats().free, 6u);
+  this->expect_clean(cache);
+}
+
+TYPED_TEST(kv_cache, case_H_no_copy_reads_what_another_one_writes) {
+  typename TestFixture::cache_type cache(this->options(8));
+  const auto first = this->admitted(cache, tokens_of(1, 7));
+  const auto original = cache.table(first)->handles()[1];
+  const auto second = *cache.fork(first);
+  ASSERT_EQ(cache.grow(second, 1), errc::ok);
+  ASSERT_EQ(cache.truncate(second, 6), errc::ok);
+  const auto third = *cache.fork(second);  // of a page that is yet to be copied to
+  ASSERT_EQ(cache.grow(third, 1), errc::ok);
+  ASSERT_EQ(cache.copies().size(), 2u);
+  EXPECT_EQ(cache.copies()[1].source, original);
+  EXPECT_EQ(cache.copies()[1].destination, cache.table(third)->handles()[1]);
+  EXPECT_EQ(cache.copies()[1].tokens, 2u);
+  EXPECT_EQ(cache.pool().references(original.id()), 3u);
+  EXPECT_EQ(cache.pool().references(cache.table(second)->handles()[1].id()), 1u);
+  cache.launched(1);
+  for (const auto request : {first, second, third}) EXPECT_EQ(this->abort(cache, request), 0u);
+  cache.retire(1);
+  EXPECT_EQ(cache.pool().stats().free, 8u);
+  this->expect_clean(cache);
 }
 
 TYPED_TEST(kv_cache, case_A_pages_behind_the_window_are_given_back_once_no_launched_step_reads_them) {
@@ -552,6 +628,9 @@ TYPED_TEST(kv_cache, impossible_options_say_what_is_wrong) {
   } catch (const std::invalid_argument& error) {
     EXPECT_EQ(std::string(error.what()), "kv_cache: max_requests is 0; it must be between 1 and 16777216");
   }
+  options = this->options(8);
+  options.watermark = ~std::size_t{0};  // with any text's pages, it would wrap
+  EXPECT_THROW(typename TestFixture::cache_type{options}, std::invalid_argument);
   options = this->options(8);
   options.tokens_per_page = 0;
   EXPECT_THROW(typename TestFixture::cache_type{options}, std::invalid_argument);
