@@ -225,7 +225,7 @@ class harness {
 
 // Tags of `pages` pages, some of them free.
 tag_table random_tags(std::size_t pages, dice& random) {
-  tag_table table{{0}};
+  tag_table table{{0, 2}};
   while (table.tags.size() < pages) table.tags.push_back(random() % 7);
   return table;
 }
@@ -245,6 +245,8 @@ test_row sound_row(const tag_table& table, std::size_t pages, dice& random) {
   return row;
 }
 
+bool is_free(page_tag tag) { return tag % 2 == 0; }
+
 // Something goes wrong with one entry of a row, or with its length.
 void corrupt(test_row& row, const tag_table& table, dice& random) {
   const auto size = static_cast<std::int32_t>(table.size());
@@ -255,7 +257,7 @@ void corrupt(test_row& row, const tag_table& table, dice& random) {
   const std::size_t at = random() % 3 == 0 ? row.ids.size() - 1 : random() % row.ids.size();
   std::int32_t& id = row.ids[at];
   handle_type& granted = row.granted[at];
-  switch (random() % 9) {
+  switch (random() % 10) {
     case 0: id = 0x7fff'ffff; break;
     case 1: id = -1; break;
     case 2: id = size; break;
@@ -265,6 +267,11 @@ void corrupt(test_row& row, const tag_table& table, dice& random) {
     case 6: granted = {granted.id(), granted.tag() ^ 0x8000'0000}; break;
     case 7: granted = {}; break;
     case 8: granted = {static_cast<page_id>(size), 1}, id = size; break;
+    case 9:  // a free page, "granted" with the tag it has
+      id = static_cast<std::int32_t>(std::ranges::find_if(table.tags.begin() + 1, table.tags.end(), is_free) -
+                                     table.tags.begin());
+      granted = {static_cast<page_id>(id), table.tag(static_cast<page_id>(id))};
+      break;
   }
 }
 
@@ -363,6 +370,7 @@ TEST(verify_rows, case_H_a_row_with_fewer_pages_than_its_length_needs_fails) {
 }
 
 TEST(verify_rows, a_row_of_a_million_pages_next_to_256_short_ones) {
+  if (is_emulated() && test_seed() > 1) GTEST_SKIP() << "seconds of interpretation: once for each schedule";
   dice random(3);
   const tag_table table = random_tags(1000, random);
   constexpr std::size_t million = 1'000'000;

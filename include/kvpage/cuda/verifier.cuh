@@ -48,7 +48,8 @@ class verifier {
                     const verifier_options& options = {}, const memory_blocks& memory = {})
       : memory_(required_memory(batch, checked(options)), memory),
         args_{.batch = batch, .scratch = {}, .verdicts = {}, .cut = options.cut},
-        blocks_{detail::blocks_for(batch.max_chunks * block_threads, 8)},
+        blocks_{
+            detail::blocks_for(batch.max_chunks * block_threads, kernels::verify_blocks_per_multiprocessor)},
         verdicts_(lay_out(memory_.blocks(), batch, options, args_, nullptr), begun) {
     args_.verdicts.ring = memory_.on_device(args_.verdicts.ring);
   }

@@ -30,6 +30,13 @@ struct verify_scratch {
   std::uint32_t* d_blocks_done;
 };
 
+// Enough loads under way to hide the tags' random reads; what Turing's 1024 threads allow, and 40 registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr int verify_blocks_per_multiprocessor = 4;
+#else
+inline constexpr int verify_blocks_per_multiprocessor = 6;
+#endif
+
 template <class Handle>
 struct verify_args {
   cuda::device_batch<Handle> batch;
@@ -178,7 +185,8 @@ __device__ inline bool is_last_of_row(row_meeting& meeting, std::uint32_t chunks
 }  // namespace detail
 
 template <class Handle>
-__global__ void __launch_bounds__(cuda::block_threads, 6) verify_rows(const verify_args<Handle> args) {
+__global__ void __launch_bounds__(cuda::block_threads, verify_blocks_per_multiprocessor)
+    verify_rows(const verify_args<Handle> args) {
   __shared__ std::uint32_t row_index;
   __shared__ std::uint32_t first_bad;
   __shared__ bool finishes_row;
