@@ -238,7 +238,7 @@ constexpr page_shape page_shape::mla_584(std::uint32_t layers, std::uint32_t tok
 constexpr page_shape page_shape::flat(const kv_shape_options& options, std::uint32_t parts) {
   const char* const block = "page_shape: a block";
   detail::require_between("page_shape: layers", options.layers, 1u, 1u << 16);
-  detail::require_between("page_shape: kv_heads", options.kv_heads, 1u, 1u << 16);
+  detail::require_between("page_shape: kv_heads", options.kv_heads, 1u, 1u << 14);
   detail::require_between("page_shape: head_dim", options.head_dim, 1u, 1u << 17);
   detail::require_between("page_shape: tokens_per_page", options.tokens_per_page, 1u, 1u << 20);
   if (options.element_bytes != 1 && options.element_bytes != 2 && options.element_bytes != 4)

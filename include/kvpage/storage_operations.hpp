@@ -93,21 +93,22 @@ void for_each_vector(const page_shape& shape, Visit visit) {
     for (std::uint32_t head = 0; head < shape.heads(); ++head) visit(part, head);
 }
 
-// ok, null_handle or outside_pool: may a token be written to this slot (other than skipped_slot)?
-template <element E>
-KVPAGE_HOST_DEVICE errc check_slot(const page_storage_view<E>& storage, slot_index slot) noexcept {
-  const std::uint64_t page = static_cast<std::uint64_t>(slot) / storage.shape().tokens_per_page();
-  if (slot < 0 || page >= storage.layout().pages()) return errc::outside_pool;
-  return page == null_page ? errc::null_handle : errc::ok;
-}
+// Where a slot (other than skipped_slot) lies.  code: null_handle or outside_pool if it must not be written.
+struct token_place {
+  errc code;
+  page_id page;
+  std::uint32_t token;
+};
 
 template <element E>
-KVPAGE_HOST_DEVICE stored_vector<E> vector_at_slot(const page_storage_view<E>& storage, slot_index slot,
-                                                   std::uint32_t layer, std::uint32_t part,
-                                                   std::uint32_t head) noexcept {
-  const std::uint32_t tokens = storage.shape().tokens_per_page();
-  return storage.vector(static_cast<page_id>(slot / tokens), layer, part,
-                        static_cast<std::uint32_t>(slot % tokens), head);
+[[nodiscard]] KVPAGE_HOST_DEVICE token_place place_of(const page_storage_view<E>& storage,
+                                                      slot_index slot) noexcept {
+  const std::uint32_t tokens_per_page = storage.shape().tokens_per_page();
+  const auto unsigned_slot = static_cast<std::uint64_t>(slot);  // huge, if negative
+  const std::uint64_t page = unsigned_slot / tokens_per_page;
+  if (page >= storage.layout().pages()) return {errc::outside_pool, 0, 0};
+  return {page == null_page ? errc::null_handle : errc::ok, static_cast<page_id>(page),
+          static_cast<std::uint32_t>(unsigned_slot - page * tokens_per_page)};
 }
 
 // Vectors of one shape can be stored as the other; tokens per page and order may differ.
@@ -127,13 +128,14 @@ template <numeric T, element E>
   const page_shape& shape = storage.shape();
   Expects(layer < shape.layers());
   for (const slot_index slot : slots) {
-    if (slot != skipped_slot) KVPAGE_TRY(detail::check_slot(storage, slot));
+    if (slot != skipped_slot) KVPAGE_TRY(detail::place_of(storage, slot).code);
   }
   for (std::size_t token = 0; token < slots.size(); ++token) {
     if (slots[token] == skipped_slot) continue;
+    const detail::token_place place = detail::place_of(storage, slots[token]);
     detail::for_each_vector(shape, [&](std::uint32_t part, std::uint32_t head) {
       const T* const values = from.vector(part, token, std::uint64_t{head} * shape.dim());
-      detail::store_vector(shape, detail::vector_at_slot(storage, slots[token], layer, part, head),
+      detail::store_vector(shape, storage.vector(place.page, layer, part, place.token, head),
                            detail::array_values<T>{values});
     });
   }

@@ -195,7 +195,7 @@ std::string refusal(Function function) {
 
 TEST(PageShape, ImpossibleShapesAreRefusedWithValueAndBound) {
   EXPECT_EQ(refusal([] { return kv(0, 8, 4, 2); }),
-            "page_shape: kv_heads is 0; it must be between 1 and 65536");
+            "page_shape: kv_heads is 0; it must be between 1 and 16384");
   EXPECT_EQ(refusal([] { return kv(1, 0, 4, 2); }),
             "page_shape: head_dim is 0; it must be between 1 and 131072");
   EXPECT_EQ(refusal([] { return kv(1, 8, 0, 2); }),
@@ -207,7 +207,7 @@ TEST(PageShape, ImpossibleShapesAreRefusedWithValueAndBound) {
             "page_shape: layers is 0; it must be between 1 and 65536");
   const auto huge = [] {
     return page_shape::kv({.layers = 1u << 16,
-                           .kv_heads = 1u << 16,
+                           .kv_heads = 1u << 14,
                            .head_dim = 1u << 17,
                            .tokens_per_page = 1u << 20,
                            .element_bytes = 4});

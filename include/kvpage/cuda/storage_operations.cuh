@@ -25,7 +25,7 @@
 #include "../page_copy.hpp"
 #include "../page_storage.hpp"
 #include "../storage_operations.hpp"
-#include "launch.cuh"
+#include "device_batch.cuh"
 
 namespace kvpage::inline v0::cuda {
 
@@ -33,13 +33,30 @@ namespace detail {
 
 inline constexpr std::uint64_t most_storage_blocks = 1u << 16;  // kernels loop over what is left
 
-// Launches enough blocks for `threads` threads; nothing for none.
+// Launches `blocks` blocks; nothing for none.
 template <class Args>
-[[nodiscard]] cudaError_t launch_for(std::uint64_t threads, void (*kernel)(Args), cudaStream_t stream,
-                                     const std::type_identity_t<Args>& args) {
-  if (threads == 0) return cudaSuccess;
-  const std::uint64_t blocks = (threads + block_threads - 1) / block_threads;
-  return launch(kernel, static_cast<std::uint32_t>((std::min)(blocks, most_storage_blocks)), stream, args);
+[[nodiscard]] cudaError_t launch_storage(std::uint64_t blocks, dim3 threads, void (*kernel)(Args),
+                                         cudaStream_t stream, const std::type_identity_t<Args>& args) {
+  if (blocks == 0) return cudaSuccess;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>((std::min)(blocks, most_storage_blocks)));
+  config.blockDim = threads;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, args);
+}
+
+// For kernels that take a warp a vector: as many of a token's vectors to a block as it has warps for, and
+// as many tokens as then fit.
+template <class Args>
+[[nodiscard]] cudaError_t launch_for_tokens(std::uint64_t tokens, const page_shape& shape,
+                                            std::uint32_t layers, void (*kernel)(Args), cudaStream_t stream,
+                                            const std::type_identity_t<Args>& args) {
+  constexpr std::uint32_t lanes = kernels::detail::warp_lanes;
+  const std::uint32_t vectors = layers * shape.parts() * shape.heads();
+  const std::uint32_t warps = (std::min)(vectors, block_threads / lanes);
+  const std::uint32_t tokens_per_block = block_threads / lanes / warps;
+  return launch_storage((tokens + tokens_per_block - 1) / tokens_per_block,
+                        dim3(warps * lanes, tokens_per_block), kernel, stream, args);
 }
 
 [[nodiscard]] inline bool divides(std::uint64_t divisor, std::uint64_t number) {
@@ -68,19 +85,12 @@ template <element E>
          divides(bytes, storage.layout().layer_stride());
 }
 
-// Threads for moving `pages` pages in such words.
+// Blocks for moving `pages` pages in such words.
 template <element E>
-[[nodiscard]] std::uint64_t word_threads(std::uint64_t pages, std::uint64_t bytes,
-                                         const page_storage_view<E>& storage) {
-  const std::uint64_t words_per_block = storage.shape().block_bytes() / bytes;
-  const std::uint64_t per_thread = kernels::detail::words_per_thread;
-  return pages * storage.shape().layers() *
-         ((words_per_block + per_thread * block_threads - 1) / (per_thread * block_threads)) * block_threads;
-}
-
-[[nodiscard]] inline std::uint64_t vector_threads(std::uint64_t tokens, std::uint32_t layers,
-                                                  const page_shape& shape) {
-  return tokens * layers * shape.parts() * shape.heads() * kernels::detail::warp_lanes;
+[[nodiscard]] std::uint64_t word_blocks(std::uint64_t pages, std::uint64_t bytes,
+                                        const page_storage_view<E>& storage) {
+  const std::uint64_t per_piece = std::uint64_t{kernels::detail::words_per_thread} * block_threads * bytes;
+  return pages * storage.shape().layers() * ((storage.shape().block_bytes() + per_piece - 1) / per_piece);
 }
 
 }  // namespace detail
@@ -94,9 +104,9 @@ template <numeric T, element E>
                                          cudaStream_t stream) {
   Expects(layer < storage.shape().layers());
   const bool packs = detail::packs(storage) && detail::packs(d_from);
-  return detail::launch_for(detail::vector_threads(tokens, 1, storage.shape()),
-                            packs ? kernels::append<4, T, E> : kernels::append<1, T, E>, stream,
-                            {storage, layer, d_slots, tokens, d_from, d_refused});
+  return detail::launch_for_tokens(tokens, storage.shape(), 1,
+                                   packs ? kernels::append<4, T, E> : kernels::append<1, T, E>, stream,
+                                   {storage, layer, d_slots, tokens, d_from, d_refused});
 }
 
 // Decodes a request's tokens of one layer into arrays of their own.  d_pages are the request's page ids;
@@ -107,9 +117,9 @@ template <numeric T, element E>
                                          const token_arrays<T>& d_to, cudaStream_t stream) {
   Expects(layer < storage.shape().layers());
   const bool packs = detail::packs(storage) && detail::packs(d_to);
-  return detail::launch_for(detail::vector_threads(tokens, 1, storage.shape()),
-                            packs ? kernels::gather<4, T, E> : kernels::gather<1, T, E>, stream,
-                            {storage, layer, d_pages, tokens, d_to});
+  return detail::launch_for_tokens(tokens, storage.shape(), 1,
+                                   packs ? kernels::gather<4, T, E> : kernels::gather<1, T, E>, stream,
+                                   {storage, layer, d_pages, tokens, d_to});
 }
 
 // Copies whole pages, all layers, stored scales included, within one storage.  Destinations are distinct
@@ -119,9 +129,10 @@ template <element E, integrity_policy P>
                                              const page_copy<page_handle<E, P>>* d_copies,
                                              std::uint64_t copies, cudaStream_t stream) {
   const bool wide = detail::moves_in_words_of(sizeof(uint4), storage);
-  return detail::launch_for(detail::word_threads(copies, wide ? sizeof(uint4) : sizeof(E), storage),
-                            wide ? kernels::copy_pages<uint4, E, P> : kernels::copy_pages<E, E, P>, stream,
-                            {storage, d_copies, copies});
+  return detail::launch_storage(detail::word_blocks(copies, wide ? sizeof(uint4) : sizeof(E), storage),
+                                dim3(block_threads),
+                                wide ? kernels::copy_pages<uint4, E, P> : kernels::copy_pages<E, E, P>,
+                                stream, {storage, d_copies, copies});
 }
 
 // Moves a request's tokens, all layers, into the pages of another storage; the two shapes have the same
@@ -134,9 +145,10 @@ template <element From, element To>
                                                 cudaStream_t stream) {
   Expects(v0::detail::same_vectors(from.shape(), to.shape()));
   const bool packs = detail::packs(from) && detail::packs(to);
-  return detail::launch_for(detail::vector_threads(tokens, from.shape().layers(), from.shape()),
-                            packs ? kernels::convert_pages<4, From, To> : kernels::convert_pages<1, From, To>,
-                            stream, {from, to, d_from_pages, d_to_pages, tokens});
+  return detail::launch_for_tokens(
+      tokens, from.shape(), from.shape().layers(),
+      packs ? kernels::convert_pages<4, From, To> : kernels::convert_pages<1, From, To>, stream,
+      {from, to, d_from_pages, d_to_pages, tokens});
 }
 
 // Fills pages with zeros, all layers.
@@ -145,9 +157,9 @@ template <element E>
                                               const std::int32_t* d_pages, std::uint64_t pages,
                                               cudaStream_t stream) {
   const bool wide = detail::moves_in_words_of(sizeof(uint4), storage);
-  return detail::launch_for(detail::word_threads(pages, wide ? sizeof(uint4) : sizeof(E), storage),
-                            wide ? kernels::clear_pages<uint4, E> : kernels::clear_pages<E, E>, stream,
-                            {storage, d_pages, pages});
+  return detail::launch_storage(
+      detail::word_blocks(pages, wide ? sizeof(uint4) : sizeof(E), storage), dim3(block_threads),
+      wide ? kernels::clear_pages<uint4, E> : kernels::clear_pages<E, E>, stream, {storage, d_pages, pages});
 }
 
 }  // namespace kvpage::inline v0::cuda

@@ -54,17 +54,19 @@ struct vector_index {
 };
 
 // Calls visit(vector_index) for this warp's share of tokens x layers x parts x heads; all lanes together.
+// threadIdx.y chooses among a block's tokens, the warps along x among a token's vectors.
 template <class Visit>
 __device__ void for_each_vector(const page_shape& shape, std::uint64_t tokens, std::uint32_t layers,
                                 Visit visit) {
-  const std::uint32_t vectors_per_token = layers * shape.parts() * shape.heads();
-  const std::uint64_t warps = std::uint64_t{gridDim.x} * blockDim.x / warp_lanes;
-  const std::uint64_t first = (std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / warp_lanes;
-  for (std::uint64_t i = first; i < tokens * vectors_per_token; i += warps) {
-    const auto in_token = static_cast<std::uint32_t>(i % vectors_per_token);
-    const std::uint32_t head = in_token % shape.heads();
-    const std::uint32_t tensor = in_token / shape.heads();
-    visit(vector_index{i / vectors_per_token, tensor / shape.parts(), tensor % shape.parts(), head});
+  const std::uint32_t vectors = layers * shape.parts() * shape.heads();
+  const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.y;
+  for (std::uint64_t token = std::uint64_t{blockIdx.x} * blockDim.y + threadIdx.y; token < tokens;
+       token += step) {
+    for (std::uint32_t i = threadIdx.x / warp_lanes; i < vectors; i += blockDim.x / warp_lanes) {
+      const std::uint32_t tensor = i / shape.heads();
+      const std::uint32_t layer = tensor / shape.parts();
+      visit(vector_index{token, layer, tensor - layer * shape.parts(), i - tensor * shape.heads()});
+    }
   }
 }
 
@@ -74,10 +76,11 @@ template <element E>
 __device__ stored_vector<E> vector_in_pages(const page_storage_view<E>& storage, const std::int32_t* d_pages,
                                             const vector_index& index, std::uint32_t layer, bool writes) {
   const std::uint32_t tokens_per_page = storage.shape().tokens_per_page();
-  const auto page = static_cast<page_id>(d_pages[index.token / tokens_per_page]);
+  const std::uint64_t entry = index.token / tokens_per_page;
+  const auto in_page = static_cast<std::uint32_t>(index.token - entry * tokens_per_page);
+  const auto page = static_cast<page_id>(d_pages[entry]);
   if (page >= storage.layout().pages() || (writes && page == null_page)) return {};
-  return storage.vector(page, layer, index.part, static_cast<std::uint32_t>(index.token % tokens_per_page),
-                        index.head);
+  return storage.vector(page, layer, index.part, in_page, index.head);
 }
 
 }  // namespace detail
@@ -88,7 +91,8 @@ __global__ void append(const append_args<T, E> args) {
   detail::for_each_vector(shape, args.tokens, 1, [&](const detail::vector_index& index) {
     const slot_index slot = args.d_slots[index.token];
     if (slot == skipped_slot) return;
-    if (v0::detail::check_slot(args.storage, slot) != errc::ok) {
+    const v0::detail::token_place place = v0::detail::place_of(args.storage, slot);
+    if (place.code != errc::ok) {
       const bool first_of_token = index.part == 0 && index.head == 0 && detail::lane_index() == 0;
       if (args.d_refused != nullptr && first_of_token) atomicAdd(args.d_refused, 1);
       return;
@@ -96,7 +100,7 @@ __global__ void append(const append_args<T, E> args) {
     const T* const values =
         args.from.vector(index.part, index.token, std::uint64_t{index.head} * shape.dim());
     detail::store_vector<Pack>(
-        shape, v0::detail::vector_at_slot(args.storage, slot, args.layer, index.part, index.head),
+        shape, args.storage.vector(place.page, args.layer, index.part, place.token, index.head),
         detail::array_values<T>{values});
   });
 }

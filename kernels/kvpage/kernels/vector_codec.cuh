@@ -3,6 +3,9 @@
 // Lanes take `Pack` values at a time, in one load or store; Pack divides every length and alignment.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <kvpage/config.hpp>
 #include <kvpage/element.hpp>
 #include <kvpage/element_convert.hpp>
@@ -33,6 +36,34 @@ __device__ packed<T, Pack> load_packed(const T* from) {
 template <int Pack, class T>
 __device__ void store_packed(T* to, const packed<T, Pack>& values) {
   *reinterpret_cast<packed<T, Pack>*>(to) = values;
+}
+
+// As encode<T>, by the device's own instructions where it has them: the functions of CUDA's headers, whose
+// bits are those of ours.
+template <numeric T, int Pack>
+__device__ packed<T, Pack> encode_packed(const packed<float, Pack>& from) {
+  packed<T, Pack> to;
+  if constexpr (Pack % 2 == 0 && (std::same_as<T, fp8_e4m3> || std::same_as<T, fp8_e5m2>)) {
+    constexpr auto format = std::same_as<T, fp8_e4m3> ? __NV_E4M3 : __NV_E5M2;
+#pragma unroll
+    for (int k = 0; k < Pack; k += 2) {
+      const std::uint32_t two =
+          __nv_cvt_float2_to_fp8x2({from.values[k], from.values[k + 1]}, __NV_SATFINITE, format);
+      to.values[k].bits = static_cast<std::uint8_t>(two);
+      to.values[k + 1].bits = static_cast<std::uint8_t>(two >> 8);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < Pack; ++k) {
+      if constexpr (std::same_as<T, bf16>)
+        to.values[k].bits = __bfloat16_as_ushort(__float2bfloat16_rn(from.values[k]));
+      else if constexpr (std::same_as<T, fp16>)
+        to.values[k].bits = __half_as_ushort(__float2half_rn(from.values[k]));
+      else
+        to.values[k] = convert_value<T>(from.values[k]);
+    }
+  }
+  return to;
 }
 
 // Calls visit(i) for this lane's share of [begin, end): the packs that start at i.
@@ -82,9 +113,10 @@ struct page_values {
     const packed<E, Pack> from = load_packed<Pack>(vector.elements + i);
     const float scale = vector.scale(i / shape.tile_dim(), shape.scale_bytes());
 #pragma unroll
-    for (int k = 0; k < Pack; ++k) {
-      const float value = decode(from.values[k]);
-      to.values[k] = scale == 1.0f ? value : value * scale;  // a product would not keep a NaN's bits
+    for (int k = 0; k < Pack; ++k) to.values[k] = decode(from.values[k]);
+    if (scale != 1.0f) {  // a product would not keep a NaN's bits
+#pragma unroll
+      for (int k = 0; k < Pack; ++k) to.values[k] *= scale;
     }
     return to;
   }
@@ -138,22 +170,16 @@ __device__ void store_vector(const page_shape& shape, const stored_vector<E>& to
   for (std::uint32_t tile = 0; tile * shape.tile_dim() < shape.encoded_dim(); ++tile) {
     const float scale = settle_scale<Pack>(shape, to, tile, from);
     for_each_pack<Pack>(tile * shape.tile_dim(), (tile + 1) * shape.tile_dim(), [&](std::uint32_t i) {
-      const packed<float, Pack> values = from.template load<Pack>(i);
-      packed<E, Pack> encoded;
+      packed<float, Pack> values = from.template load<Pack>(i);
+      if (scale != 1.0f) {
 #pragma unroll
-      for (int k = 0; k < Pack; ++k) {
-        const float value = values.values[k];
-        encoded.values[k] = encode<E>(scale == 1.0f ? value : v0::detail::divide(value, scale));
+        for (int k = 0; k < Pack; ++k) values.values[k] = v0::detail::divide(values.values[k], scale);
       }
-      store_packed<Pack>(to.elements + i, encoded);
+      store_packed<Pack>(to.elements + i, encode_packed<E>(values));
     });
   }
   for_each_pack<Pack>(shape.encoded_dim(), shape.dim(), [&](std::uint32_t i) {
-    const packed<float, Pack> values = from.template load<Pack>(i);
-    packed<bf16, Pack> encoded;
-#pragma unroll
-    for (int k = 0; k < Pack; ++k) encoded.values[k] = encode<bf16>(values.values[k]);
-    store_packed<Pack>(to.rope + (i - shape.encoded_dim()), encoded);
+    store_packed<Pack>(to.rope + (i - shape.encoded_dim()), encode_packed<bf16>(from.template load<Pack>(i)));
   });
 }
 
@@ -168,11 +194,7 @@ __device__ void load_vector(const page_shape& shape, const stored_vector<E>& fro
     }
   }
   for_each_pack<Pack>(0, shape.dim(), [&](std::uint32_t i) {
-    const packed<float, Pack> values = source.template load<Pack>(i);
-    packed<T, Pack> converted;
-#pragma unroll
-    for (int k = 0; k < Pack; ++k) converted.values[k] = convert_value<T>(values.values[k]);
-    store_packed<Pack>(to + i, converted);
+    store_packed<Pack>(to + i, encode_packed<T>(source.template load<Pack>(i)));
   });
 }
 
