@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Medians and ratios from the JSON of a benchmark run.
 
-    ratios.py RESULTS.json [--against BASELINE] [--only SUBSTRING] [--all]
+    ratios.py RESULTS.json [--against BASELINE]...
 
 Benchmarks are named WORKLOAD/WHO/SIZE.  For each workload and size, prints the median time an item of
 every WHO, and its ratio to the baseline's median in the same run: below 1 is faster than the baseline.
@@ -20,7 +20,9 @@ def times_per_item(path):
     for run in report["benchmarks"]:
         if run["run_type"] != "iteration" or "items_per_second" not in run:
             continue
-        workload, who, *size = run["run_name"].split("/")
+        workload, who, *size = [
+            part for part in run["run_name"].split("/") if part != "real_time" and not part.startswith("threads:")
+        ]
         times[workload, "/".join(size)][who].append(1e9 / run["items_per_second"])
     return times
 
@@ -32,14 +34,14 @@ def main():
     arguments = options.parse_args()
     baselines = arguments.against
 
-    print("| workload | pages | who | ns an item | spread |", *[f"/ {b} |" for b in baselines])
+    print("| workload | pages | who | ns an item | quartiles |", *[f"/ {b} |" for b in baselines])
     print("|---|---|---|---|---|" + "---|" * len(baselines))
     for (workload, size), by_who in times_per_item(arguments.results).items():
-        medians = {who: min(samples) for who, samples in by_who.items()}
+        medians = {who: statistics.median(samples) for who, samples in by_who.items()}
         for who, samples in by_who.items():
             low, _, high = statistics.quantiles(samples, n=4) if len(samples) > 1 else [samples[0]] * 3
             ratios = [f"{medians[who] / medians[b]:.2f} |" if b in medians else "|" for b in baselines]
-            print(f"| {workload} | {size} | {who} | {medians[who]:.2f} | {min(samples):.2f}-{high:.2f} |", *ratios)
+            print(f"| {workload} | {size} | {who} | {medians[who]:.2f} | {low:.2f}-{high:.2f} |", *ratios)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include "block_table.hpp"
 #include "cache_event.hpp"
 #include "capacity.hpp"
+#include "concurrent_page_pool.hpp"
 #include "config.hpp"
 #include "decode_batch.hpp"
 #include "element.hpp"
