@@ -43,7 +43,7 @@ class fault_injector {
   [[nodiscard]] std::optional<std::size_t> stale_table_taker(std::span<const request> rows) const {
     if (!due(fault_kind::stale_table)) return std::nullopt;
     for (std::size_t row = 1; row < rows.size(); ++row) {
-      const auto& table = rows[row].table;
+      const auto& table = *rows[row].table;
       if (table.tokens() == table.pages() * table.tokens_per_page()) return row;
     }
     return std::nullopt;
@@ -53,11 +53,12 @@ class fault_injector {
   // victim's table keeps it.  Returns how many rows grew.
   std::size_t inject_stale_table(std::span<request> rows, std::size_t taker) {
     const std::size_t victim = below(taker);
-    const std::size_t entry = held_entry(rows[victim]);
-    const handle page = rows[victim].table.handles()[entry];
+    const auto entry = own_entry(rows[victim]);
+    if (!entry) return 0;
+    const handle page = rows[victim].table->handles()[*entry];
     if (memory_.release_behind({&page, 1}) != kvpage::errc::ok) return 0;  // untagged: freed before
     const std::size_t grown = memory_.grow(rows.subspan(taker, 1)).rows;
-    plant(fault_kind::stale_table, victim, kvpage::row_state::stale_page, entry);
+    plant(fault_kind::stale_table, victim, kvpage::row_state::stale_page, *entry);
     return grown;
   }
 
@@ -65,7 +66,9 @@ class fault_injector {
 
   void before_export(std::span<request> rows) {
     inject_early_free(rows);
-    inject_double_frees([&](handle page) { return memory_.pool().references(page.id()) != 0; });
+    inject_double_frees([&](const late_release& late) {
+      return late.step <= memory_.retired() && memory_.pool().references(late.page.id()) != 0;
+    });
   }
 
   // --- After the tables have been exported; rows are the batch's ---
@@ -78,16 +81,19 @@ class fault_injector {
 
   // --- Before a finished request gives its pages back ---
 
-  // double_free: one of its pages will be released again once another request holds it.
+  // double_free: its last page, which is not full and so not shared, will be released again once another
+  // request holds it.
   void before_finish(const request& finished) {
-    if (!due(fault_kind::double_free)) return;
+    const auto& table = *finished.table;
+    const bool is_full = table.tokens() == table.pages() * table.tokens_per_page();
+    if (!due(fault_kind::double_free) || is_full) return;
     ++started_[fault_kind::double_free];
-    late_releases_.push_back(finished.table.handles()[held_entry(finished)]);
+    late_releases_.push_back({table.handles().back(), memory_.launched()});
   }
 
   // Whatever was not granted again is now released a second time.
   void end_of_run() {
-    inject_double_frees([](handle) { return true; });
+    inject_double_frees([](const late_release&) { return true; });
   }
 
   // Whether `row` failed because of the fault planted in it, or else is innocent.
@@ -99,6 +105,12 @@ class fault_injector {
   }
 
  private:
+  // A page that a finished request gave back when `step` was the newest launched one.
+  struct late_release {
+    handle page;
+    kvpage::step_number step;
+  };
+
   struct planted_fault {
     fault_kind kind;
     std::size_t row;
@@ -106,21 +118,23 @@ class fault_injector {
     std::size_t position;
   };
 
-  // early_free: all pages of a row are released while it goes on using them.
+  // early_free: all pages that a row has to itself are released while it goes on using them.
   void inject_early_free(std::span<const request> rows) {
     const auto victim = pick(fault_kind::early_free, rows);
     if (!victim) return;
-    const auto& table = rows[*victim].table;
-    if (memory_.release_behind(table.handles().subspan(table.dropped_pages())) != kvpage::errc::ok) return;
-    plant(fault_kind::early_free, *victim, kvpage::row_state::stale_page, table.dropped_pages());
+    const auto& table = *rows[*victim].table;
+    const std::size_t first = first_own_entry(rows[*victim]);
+    if (first == table.pages() || memory_.release_behind(table.handles().subspan(first)) != kvpage::errc::ok)
+      return;
+    plant(fault_kind::early_free, *victim, kvpage::row_state::stale_page, first);
   }
 
   template <class Ready>
   void inject_double_frees(Ready ready) {
-    std::erase_if(late_releases_, [&](handle page) {
-      if (!ready(page)) return false;
+    std::erase_if(late_releases_, [&](const late_release& late) {
+      if (!ready(late)) return false;
       ++injected_[fault_kind::double_free];
-      if (memory_.release_behind({&page, 1}) != kvpage::errc::ok) ++detected_[fault_kind::double_free];
+      if (memory_.release_behind({&late.page, 1}) != kvpage::errc::ok) ++detected_[fault_kind::double_free];
       return true;
     });
   }
@@ -131,7 +145,7 @@ class fault_injector {
     if (!victim || rows.size() < 2) return;
     const std::size_t donor = (*victim + 1 + below(rows.size() - 1)) % rows.size();
     const std::size_t entry = held_entry(rows[*victim]);
-    exported_entry(*victim, entry) = static_cast<std::int32_t>(rows[donor].table.handles().back().id());
+    exported_entry(*victim, entry) = static_cast<std::int32_t>(rows[donor].table->handles().back().id());
     plant(fault_kind::wrong_page, *victim, kvpage::row_state::stale_page, entry);
   }
 
@@ -149,7 +163,7 @@ class fault_injector {
   void inject_short_row(std::span<const request> rows) {
     const auto victim = pick(fault_kind::short_row, rows);
     if (!victim) return;
-    const auto& table = rows[*victim].table;
+    const auto& table = *rows[*victim].table;
     memory_.exported().seq_lens[*victim] =
         static_cast<std::int32_t>(table.pages() * table.tokens_per_page() + 1);
     plant(fault_kind::short_row, *victim, kvpage::row_state::short_row, table.pages());
@@ -178,8 +192,26 @@ class fault_injector {
 
   // Any entry of the table that holds a page.
   [[nodiscard]] std::size_t held_entry(const request& of) {
-    const std::size_t dropped = of.table.dropped_pages();
-    return dropped + below(of.table.pages() - dropped);
+    const std::size_t dropped = of.table->dropped_pages();
+    return dropped + below(of.table->pages() - dropped);
+  }
+
+  // The entries from this one to the last hold pages that the row shares with nobody; pages() if there are
+  // none.  To release a shared page takes it from nobody yet.
+  [[nodiscard]] std::size_t first_own_entry(const request& of) const {
+    std::size_t first = of.table->pages();
+    while (first > of.table->dropped_pages() &&
+           memory_.pool().is_exclusive(of.table->handles()[first - 1].id())) {
+      --first;
+    }
+    return first;
+  }
+
+  // Any of those.
+  [[nodiscard]] std::optional<std::size_t> own_entry(const request& of) {
+    const std::size_t first = first_own_entry(of);
+    if (first == of.table->pages()) return std::nullopt;
+    return first + below(of.table->pages() - first);
   }
 
   [[nodiscard]] std::int32_t& exported_entry(std::size_t row, std::size_t entry) {
@@ -199,7 +231,7 @@ class fault_injector {
   per_fault<std::uint64_t> injected_{};
   per_fault<std::uint64_t> detected_{};
   std::vector<planted_fault> planted_;  // in this step
-  std::vector<handle> late_releases_;
+  std::vector<late_release> late_releases_;
 };
 
 }  // namespace replay

@@ -42,7 +42,6 @@ constexpr double burst_interval_ms = 3000;
 constexpr double same_burst = 1 - 1180.0 / 12031;
 constexpr double goes_on = 0.39;
 constexpr std::uint64_t first_block = 0;
-constexpr std::uint32_t tokens_per_block = 512;
 
 // The standard library's distributions differ between implementations; its generators don't.
 class source {

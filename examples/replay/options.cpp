@@ -63,6 +63,12 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& int
       ->check(between(1, kvpage::max_pages_per_pool - 1));
   app.add_option("--page-size", into.page_size, "Tokens per page")->check(between(1, 1u << 20));
   app.add_option("--max-rows", into.max_rows, "Requests in one decode step")->check(between(1, 65536));
+  app.add_option("--prefix-cache", into.prefix_cache,
+                 "Let requests share the pages of equal prefixes (on, off)");
+  app.add_option(
+         "--window", into.window,
+         "Tokens that a token attends to; pages behind are given back, and no prefix is shared.  0: all")
+      ->check(between(0, kvpage::max_tokens_per_row));
   app.add_option("--policy", into.policy, "Integrity policy")->check(CLI::IsMember({"tagged", "untagged"}));
   app.add_option("--element", into.element, "Element type of the cache")
       ->check(CLI::IsMember({"bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}));

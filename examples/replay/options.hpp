@@ -37,6 +37,8 @@ struct options {
   std::uint64_t pages = 65536;       // that requests can have: the null page comes on top
   std::uint32_t page_size = 64;      // tokens
   std::size_t max_rows = 256;        // requests in one step
+  bool prefix_cache = true;
+  std::size_t window = 0;  // tokens that a token attends to; 0: all before it
   std::string policy = "tagged";
   std::string element = "bf16";
   per_fault<std::uint64_t> faults{};

@@ -35,6 +35,17 @@ void write_table(std::ostream& out, const report& of, const options& chosen) {
   line(out, "rows verified", of.rows_verified);
   line(out, "entries verified", of.entries_verified);
 
+  out << "\nprefix cache\n";
+  line(out, "  prompt tokens", of.prefix.prompt_tokens);
+  line(out, "  found in the cache", of.prefix.cached_tokens);
+  line(out, "  blocks of 512 tokens", of.prefix.blocks);
+  line(out, "  leading ones seen before", of.prefix.blocks_seen);
+  line(out, "    found in the cache", of.prefix.blocks_found);
+  line(out, "    prompt ends within", of.prefix.blocks_partial);
+  line(out, "    prompt ends there", of.prefix.blocks_last);
+  line(out, "    evicted or being computed", of.prefix.blocks_missed);
+  line(out, "  pages evicted", of.prefix.evicted_pages);
+
   out << '\n' << std::left << std::setw(name_width - number_width) << "fault" << std::right;
   for (const char* column : {"asked for", "injected", "detected"}) out << std::setw(number_width) << column;
   out << '\n';
@@ -49,6 +60,7 @@ void write_table(std::ostream& out, const report& of, const options& chosen) {
 
   out << "\nspent in the library\n" << std::fixed << std::setprecision(2);
   line(out, "  ns per page granted or released", of.ns_per_page);
+  line(out, "  ns per page admitted", of.ns_per_admitted_page);
   line(out, "  ns per entry verified", of.ns_per_entry);
   line(out, "  us per step", of.us_per_step);
 
@@ -81,8 +93,19 @@ void write_json(std::ostream& out, const report& of) {
         {"granted", of.pages.granted},
         {"released", of.pages.released},
         {"retired", of.pages.retired}}},
+      {"prefix",
+       {{"prompt_tokens", of.prefix.prompt_tokens},
+        {"cached_tokens", of.prefix.cached_tokens},
+        {"blocks", of.prefix.blocks},
+        {"blocks_seen", of.prefix.blocks_seen},
+        {"blocks_found", of.prefix.blocks_found},
+        {"blocks_partial", of.prefix.blocks_partial},
+        {"blocks_last", of.prefix.blocks_last},
+        {"blocks_missed", of.prefix.blocks_missed},
+        {"evicted_pages", of.prefix.evicted_pages}}},
       {"audit", of.audit},
       {"ns_per_page", of.ns_per_page},
+      {"ns_per_admitted_page", of.ns_per_admitted_page},
       {"ns_per_entry", of.ns_per_entry},
       {"us_per_step", of.us_per_step},
   };

@@ -9,6 +9,19 @@
 
 namespace replay {
 
+// Over first admissions; see prefix_account.  Blocks are the trace's.
+struct prefix_counts {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t blocks_seen = 0;     // leading ones that an earlier request had
+  std::uint64_t blocks_found = 0;    // of those: in the cache
+  std::uint64_t blocks_partial = 0;  // not, because the prompt ends within them
+  std::uint64_t blocks_last = 0;     // not, because the prompt ends with them: its last token is computed
+  std::uint64_t blocks_missed = 0;   // not, because they were evicted, or are being computed
+  std::uint64_t evicted_pages = 0;
+};
+
 struct report {
   std::uint64_t requests = 0;
   std::uint64_t completed = 0;
@@ -34,12 +47,15 @@ struct report {
     std::uint64_t retired = 0;
   } pages;
 
+  prefix_counts prefix;
+
   bool audit_clean = false;
   std::string audit;  // in words
 
   // Spent inside the library.
-  double ns_per_page = 0;   // granted or released, where many are at once
-  double ns_per_entry = 0;  // verified
+  double ns_per_page = 0;           // granted or released, where many are at once
+  double ns_per_admitted_page = 0;  // matched, retained or granted: admissions alone
+  double ns_per_entry = 0;          // verified
   double us_per_step = 0;
 };
 

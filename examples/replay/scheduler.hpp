@@ -18,15 +18,19 @@
 #include "faults.hpp"
 #include "options.hpp"
 #include "oracle.hpp"
+#include "prefix_account.hpp"
 #include "progress.hpp"
 #include "report.hpp"
+#include "text.hpp"
 #include "trace.hpp"
 
 namespace replay {
 
-// What a request grows to.
-[[nodiscard]] inline std::size_t most_tokens(const trace_request& request) {
-  return std::size_t{request.input_length} + request.output_length;
+// The longest request that the pool has room for, and no less than one token.
+[[nodiscard]] inline std::size_t longest_request(const trace& requests, const options& chosen) {
+  std::size_t longest = 1;
+  for (const trace_request& request : requests) longest = (std::max)(longest, most_tokens(request));
+  return (std::min)({longest, std::size_t{chosen.pages} * chosen.page_size, kvpage::max_tokens_per_row});
 }
 
 // Room for any batch of this trace: the `rows` longest requests at once.
@@ -53,7 +57,8 @@ class scheduler {
   scheduler(const options& chosen, const trace& requests)
       : max_rows_{chosen.max_rows},
         trace_{requests},
-        memory_(chosen.pages, chosen.page_size, widest_batch(requests, chosen)),
+        window_{chosen.window},
+        memory_(chosen, widest_batch(requests, chosen), longest_request(requests, chosen)),
         oracle_(memory_.pool().size()),
         faults_(memory_, chosen.faults, requests.size(), chosen.seed) {
     report_.requests = requests.size();
@@ -81,7 +86,8 @@ class scheduler {
 
   struct waiting_request {
     std::uint32_t id;
-    std::uint32_t decoded;  // before it was preempted
+    std::uint32_t decoded;                    // before it was preempted
+    std::vector<kvpage::token_id> text = {};  // made up when its turn comes
   };
 
   void step() {
@@ -148,30 +154,42 @@ class scheduler {
     }
   }
 
+  // The row's tokens whose K and V have been written.
+  [[nodiscard]] std::size_t computed(const request& row) const {
+    return std::size_t{trace_[row.id].input_length} + row.decoded;
+  }
+
   void preempt(std::size_t row) {
     request& preempted = running_[row];
-    memory_.give_up(preempted.table);
-    waiting_.push_front({preempted.id, preempted.decoded});
+    memory_.finish(preempted, computed(preempted));
+    waiting_.push_front({preempted.id, preempted.decoded, std::move(preempted.text)});
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(row));
     ++report_.preempted;
   }
 
   // In the order of arrival, while there are pages and rows.  A request is admitted with all pages of its
   // prompt, of what it had decoded before a preemption and of the token that it decodes now, or not at all.
+  // What was not found in the cache is computed in the step to come.
   void admit() {
     while (!waiting_.empty() && running_.size() < max_rows_) {
-      const waiting_request next = waiting_.front();
-      const std::size_t prefilled = std::size_t{trace_[next.id].input_length} + next.decoded;
-      auto table = memory_.new_table(most_tokens(trace_[next.id]));
-      if (memory_.admit(table, prefilled + 1) != kvpage::errc::ok) {
+      waiting_request& next = waiting_.front();
+      const trace_request& asked = trace_[next.id];
+      if (next.text.empty()) next.text = text_of(asked, next.id);
+      const std::size_t prefilled = std::size_t{asked.input_length} + next.decoded;
+      const kvpage::admission admitted = memory_.admit(next.text, prefilled);
+      if (admitted.code != kvpage::errc::ok) {
         if (!running_.empty()) return;
         if (!memory_.wait_for_step_in_flight())
           throw std::logic_error("pages have leaked: nothing runs, nothing fits");
         continue;
       }
-      for (std::size_t entry = 0; entry < kvpage::pages_for(prefilled, table.tokens_per_page()); ++entry)
-        oracle_.write(table.handles()[entry].id(), next.id, entry);
-      running_.push_back({next.id, next.decoded, std::move(table)});
+      if (next.decoded == 0) prefixes_.admitted(asked, admitted.cached_tokens);
+      const auto& table = *memory_.table_of(admitted.request);
+      const std::size_t page_size = table.tokens_per_page();
+      for (std::size_t entry = admitted.cached_tokens / page_size;
+           entry < kvpage::pages_for(prefilled, page_size); ++entry)
+        oracle_.write(table.handles()[entry].id(), page_content(asked, next.id, entry, page_size));
+      running_.push_back({next.id, next.decoded, std::move(next.text), admitted.request, &table});
       waiting_.pop_front();
     }
   }
@@ -194,15 +212,20 @@ class scheduler {
     for (std::size_t row = 0; row < running_.size(); ++row) {
       const kvpage::slot_index slot = tables.slots[static_cast<std::size_t>(tables.slot_indptr[row])];
       if (slot == kvpage::skipped_slot) continue;
-      oracle_.write(static_cast<std::size_t>(slot) / page_size, running_[row].id,
-                    running_[row].table.pages() - 1);
+      const std::uint32_t id = running_[row].id;
+      oracle_.write(static_cast<std::size_t>(slot) / page_size,
+                    page_content(trace_[id], id, running_[row].table->pages() - 1, page_size));
     }
-    const std::span indices{tables.indices};
     for (std::size_t row = 0; row < running_.size(); ++row) {
-      const std::size_t wanted = kvpage::pages_for(static_cast<std::size_t>(tables.seq_lens[row]), page_size);
-      const std::span from = indices.subspan(static_cast<std::size_t>(tables.indptr[row]));
-      const std::size_t inside = (std::min)(wanted, from.size());
-      report_.foreign_reads += oracle_.read(from.first(inside), running_[row].id) + (wanted - inside);
+      const auto length = static_cast<std::size_t>(tables.seq_lens[row]);
+      const std::uint32_t id = running_[row].id;
+      const std::span from = std::span{tables.indices}.subspan(static_cast<std::size_t>(tables.indptr[row]));
+      const std::size_t first = length == 0 ? 0 : kvpage::pages_behind_window(length - 1, window_, page_size);
+      for (std::size_t entry = first; entry < kvpage::pages_for(length, page_size); ++entry) {
+        report_.foreign_reads +=
+            entry >= from.size() ||
+            oracle_.reads_foreign(from[entry], page_content(trace_[id], id, entry, page_size));
+      }
     }
   }
 
@@ -212,15 +235,21 @@ class scheduler {
     for (request& row : running_) {
       if (row.failed) {
         ++report_.aborted;
-      } else {
-        ++report_.tokens;
-        if (++row.decoded != trace_[row.id].output_length) continue;
+        memory_.abort(row);
+        continue;
+      }
+      ++report_.tokens;
+      ++row.decoded;
+      if (row.decoded == trace_[row.id].output_length) {
         faults_.before_finish(row);
         ++report_.completed;
+        memory_.finish(row, computed(row));
+      } else {
+        if (!row.published) memory_.publish(row, computed(row));
+        if (window_ != 0) memory_.slide(row, computed(row));
       }
-      memory_.give_up(row.table);
     }
-    std::erase_if(running_, [](const request& row) { return row.table.pages() == 0; });
+    std::erase_if(running_, [](const request& row) { return row.ended; });
   }
 
   void sum_up() {
@@ -231,15 +260,18 @@ class scheduler {
     report_.pages.granted = memory_.pages_granted();
     report_.pages.released = memory_.pages_released();
     report_.ns_per_page = memory_.nanoseconds_per_page();
+    report_.ns_per_admitted_page = memory_.nanoseconds_per_admitted_page();
+    report_.prefix = prefixes_.counts();
+    report_.prefix.evicted_pages = memory_.pages_evicted();
     report_.ns_per_entry = memory_.nanoseconds_per_entry();
     if (report_.steps != 0)
       report_.us_per_step = memory_.nanoseconds() / 1000 / static_cast<double>(report_.steps);
     audit();
   }
 
-  // The pool's own proof, and that no page is left with a request now that there are none.
+  // The cache's own proof, and that no page is left with a request now that there are none.
   void audit() {
-    const kvpage::pool_audit audit = memory_.pool().audit();
+    const kvpage::pool_audit audit = memory_.audit();
     const kvpage::pool_stats stats = memory_.pool().stats();
     report_.pages.retired = stats.retired;
     if (!audit.clean()) {
@@ -255,8 +287,10 @@ class scheduler {
 
   std::size_t max_rows_;
   const trace& trace_;
+  std::size_t window_;
   memory memory_;
   oracle oracle_;
+  prefix_account prefixes_;
   fault_injector<memory> faults_;
 
   double now_ms_ = 0;

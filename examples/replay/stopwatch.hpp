@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 
 namespace replay {
 
@@ -20,8 +21,15 @@ class stopwatch {
   }
 
   [[nodiscard]] double nanoseconds() const { return in_nanoseconds(working_ + idle_); }
-  [[nodiscard]] double nanoseconds_per_unit() const {
-    return units_ == 0 ? 0 : in_nanoseconds(working_) / static_cast<double>(units_);
+  [[nodiscard]] double nanoseconds_per_unit() const { return nanoseconds_per_unit({*this}); }
+  [[nodiscard]] static double nanoseconds_per_unit(std::initializer_list<stopwatch> watches) {
+    clock::duration working{};
+    std::uint64_t units = 0;
+    for (const stopwatch& watch : watches) {
+      working += watch.working_;
+      units += watch.units_;
+    }
+    return units == 0 ? 0 : in_nanoseconds(working) / static_cast<double>(units);
   }
   [[nodiscard]] std::uint64_t units() const { return units_; }
 

@@ -10,11 +10,13 @@
 
 namespace replay {
 
+inline constexpr std::uint32_t tokens_per_block = 512;  // of hash_ids
+
 struct trace_request {
   double timestamp_ms = 0;              // arrival, since the start of the trace
   std::uint32_t input_length = 0;       // tokens of the prompt, at least 1
   std::uint32_t output_length = 0;      // tokens to decode, at least 1
-  std::vector<std::uint64_t> hash_ids;  // one per 512 tokens of the prompt; equal ids: same prefix
+  std::vector<std::uint64_t> hash_ids;  // one per block of the prompt; equal ids: same prefix
 
   friend bool operator==(const trace_request&, const trace_request&) = default;
 };

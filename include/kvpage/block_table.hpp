@@ -68,16 +68,25 @@ class block_table {
   // The same, with copy on write: a shared last page is replaced by a fresh one, and `copy` says what to
   // copy there, in stream order before the new tokens are written (0 tokens: nothing).  The table's
   // reference to copy.source passes to the caller, who gives it back with release_after(copy.source, the
-  // step that the copy runs in).
+  // step that the copy runs in).  Also stale_handle, double_release: the shared page is not the table's own.
   [[nodiscard]] errc append(std::size_t tokens, page_copy<handle>& copy) {
     copy = {};
     if (!writes_shared_page(tokens)) return grow(tokens, pages_.size());
+    KVPAGE_TRY(pool_->check(pages_.back()));
     const std::size_t last = pages_.size() - 1;
     const page_copy<handle> owed{pages_[last], {}, static_cast<std::uint32_t>(last_page_len())};
     KVPAGE_TRY(grow(tokens, last));
     history_.rewritten_from(last);
     copy = {owed.source, pages_[last], owed.tokens};
     return errc::ok;
+  }
+
+  // Whether append(tokens, copy) would ask for a copy: the tokens begin in a page that others may be reading.
+  // O(1).
+  [[nodiscard]] bool writes_shared_page(std::size_t tokens) const noexcept {
+    if (tokens == 0 || tokens_ % tokens_per_page() == 0) return false;
+    const page_id last = pages_.back().id();
+    return pool_->references(last) > 1 || pool_->is_published(last);
   }
 
   // How many pages append(tokens, copy) would be granted.  O(1).
@@ -176,11 +185,6 @@ class block_table {
   }
 
  private:
-  // Whether the next `tokens` tokens begin in a page that somebody else may be reading.
-  [[nodiscard]] bool writes_shared_page(std::size_t tokens) const noexcept {
-    return tokens != 0 && tokens_ % tokens_per_page() != 0 && !pool_->is_exclusive(pages_.back().id());
-  }
-
   // Keeps the first `kept` entries and grants those after them that `tokens` more tokens need.
   [[nodiscard]] errc grow(std::size_t tokens, std::size_t kept) {
     if (tokens > max_tokens_per_row - tokens_) return errc::outside_row;

@@ -246,6 +246,7 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::grow(request_handle request, std::s
   if (tokens > max_tokens_ - groups_[0].tables[request.slot].tokens()) return errc::never_fits;
   for (group_type& group : groups_) {
     const table_type& table = group.tables[request.slot];
+    if (table.writes_shared_page(tokens)) KVPAGE_TRY(group.check(table, table.pages() - 1, 1));
     const std::size_t wanted = table.pages_to_append(tokens);
     const std::size_t held_then = pages_for(table.tokens() + tokens, table.tokens_per_page());
     if (held_then - table.dropped_pages() > most_grantable(group)) return errc::never_fits;
@@ -311,10 +312,7 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::slide(request_handle request, std::
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
 result<request_handle> kv_cache<E, P, Listener, Symbol, Hash>::fork(request_handle request) {
   if (!slots_.is_current(request)) return errc::stale_request;
-  for (const group_type& group : groups_) {
-    const table_type& table = group.tables[request.slot];
-    KVPAGE_TRY(group.check(table, table.dropped_pages(), table.pages() - table.dropped_pages()));
-  }
+  for (const group_type& group : groups_) KVPAGE_TRY(group.check_all(request.slot));
   const auto child = slots_.take();
   if (!child) return errc::exhausted;
   epochs_[child->slot] = epochs_[request.slot];
@@ -340,6 +338,8 @@ result<std::size_t> kv_cache<E, P, Listener, Symbol, Hash>::publish(request_hand
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
 errc kv_cache<E, P, Listener, Symbol, Hash>::finish(request_handle request, const prompt_type& text,
                                                     std::size_t computed) {
+  if (!slots_.is_current(request)) return errc::stale_request;
+  for (const group_type& group : groups_) KVPAGE_TRY(group.check_all(request.slot));
   const errc code = publish(request, text, computed).error();
   if (code != errc::ok && code != errc::stale_epoch) return code;
   end(request);
@@ -387,7 +387,7 @@ void kv_cache<E, P, Listener, Symbol, Hash>::launched(step_number step) noexcept
   for (group_type& group : groups_) {
     for (const page_copy<handle>& copy : group.copies) {
       const errc code = group.pool.release_after({&copy.source, 1}, step);
-      Ensures(code == errc::ok);
+      Ensures(code == errc::ok || !P::is_tagged);  // untagged: may have been released by mistake
     }
     group.copies.clear();
   }

@@ -81,6 +81,11 @@ struct page_group {
     }
   }
 
+  [[nodiscard]] errc check_all(std::uint32_t slot) const noexcept {
+    const std::size_t first = tables[slot].dropped_pages();
+    return check(tables[slot], first, tables[slot].pages() - first);
+  }
+
   std::uint32_t number;
   std::size_t window;
   Pool pool;

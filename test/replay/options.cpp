@@ -38,18 +38,41 @@ TEST(options, have_defaults) {
   EXPECT_EQ(status, std::nullopt);
   EXPECT_EQ(chosen.pages, 65536u);
   EXPECT_EQ(chosen.page_size, 64u);
+  EXPECT_TRUE(chosen.prefix_cache);
+  EXPECT_EQ(chosen.window, 0u);
   EXPECT_EQ(chosen.policy, "tagged");
   EXPECT_EQ(chosen.limit, std::nullopt);
   EXPECT_EQ(chosen.faults, replay::per_fault<std::uint64_t>{});
 }
 
 TEST(options, are_taken_from_the_command_line) {
-  const auto [status, chosen, complaint] =
-      parse({"--trace", "t.jsonl", "--pages", "100", "--page-size", "16", "--max-rows", "8", "--policy",
-             "untagged", "--element", "fp8_e5m2", "--limit", "5", "--seed", "9", "--json", "--faults",
-             "short_row=3,double_free=4"});
+  const auto [status, chosen, complaint] = parse({"--trace",
+                                                  "t.jsonl",
+                                                  "--pages",
+                                                  "100",
+                                                  "--page-size",
+                                                  "16",
+                                                  "--max-rows",
+                                                  "8",
+                                                  "--policy",
+                                                  "untagged",
+                                                  "--element",
+                                                  "fp8_e5m2",
+                                                  "--limit",
+                                                  "5",
+                                                  "--seed",
+                                                  "9",
+                                                  "--json",
+                                                  "--faults",
+                                                  "short_row=3,double_free=4",
+                                                  "--prefix-cache",
+                                                  "off",
+                                                  "--window",
+                                                  "4096"});
   EXPECT_EQ(status, std::nullopt) << complaint;
   EXPECT_EQ(chosen.trace_file, "t.jsonl");
+  EXPECT_FALSE(chosen.prefix_cache);
+  EXPECT_EQ(chosen.window, 4096u);
   EXPECT_EQ(chosen.pages, 100u);
   EXPECT_EQ(chosen.page_size, 16u);
   EXPECT_EQ(chosen.max_rows, 8u);
@@ -74,6 +97,8 @@ TEST(options, a_wrong_value_is_named_with_its_bounds) {
   EXPECT_EQ(refusal("--page-size", "1048577"),
             "--page-size: \"1048577\" is not a whole number between 1 and 1048576");
   EXPECT_EQ(refusal("--max-rows", "6.5"), "--max-rows: \"6.5\" is not a whole number between 1 and 65536");
+  EXPECT_EQ(refusal("--window", "2147483648"),
+            "--window: \"2147483648\" is not a whole number between 0 and 2147483647");
   EXPECT_EQ(refusal("--limit", "0"), "--limit: \"0\" is not a whole number between 1 and 100000000");
   EXPECT_EQ(refusal("--seed", "18446744073709551616"),
             "--seed: \"18446744073709551616\" is not a whole number between 0 and 18446744073709551615");

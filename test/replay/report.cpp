@@ -23,6 +23,9 @@ TEST(report, json_has_these_keys_and_no_others) {
   replay::report of = good();
   of.pages.peak_live = 17;
   of.ns_per_page = 2.5;
+  of.prefix.cached_tokens = 640;
+  of.prefix.blocks_seen = 2;
+  of.prefix.blocks_found = of.prefix.blocks_missed = 1;
   std::ostringstream out;
   write_json(out, of);
   const json counts = {{"injected", 0}, {"detected", 0}};
@@ -46,8 +49,19 @@ TEST(report, json_has_these_keys_and_no_others) {
       {"innocents_aborted", 0},
       {"foreign_reads", 0},
       {"pages", {{"capacity", 0}, {"peak_live", 17}, {"granted", 0}, {"released", 0}, {"retired", 0}}},
+      {"prefix",
+       {{"prompt_tokens", 0},
+        {"cached_tokens", 640},
+        {"blocks", 0},
+        {"blocks_seen", 2},
+        {"blocks_found", 1},
+        {"blocks_partial", 0},
+        {"blocks_last", 0},
+        {"blocks_missed", 1},
+        {"evicted_pages", 0}}},
       {"audit", "clean"},
       {"ns_per_page", 2.5},
+      {"ns_per_admitted_page", 0.0},
       {"ns_per_entry", 0.0},
       {"us_per_step", 0.0}};
   EXPECT_EQ(json::parse(out.str()), expected);

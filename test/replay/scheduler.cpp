@@ -167,6 +167,73 @@ TEST(replay_elements, all_give_the_same_report) {
   }
 }
 
+// --- Prefix cache and window ---
+
+// Request 1 finds the block that request 0 published.  Its last block ends with the prompt, and request 2's
+// prompt ends within it: neither can be found.
+TEST(replay_prefix_cache, accounts_for_every_block_seen_before) {
+  replay::options chosen;
+  chosen.page_size = 64;
+  const report of = run_replay(
+      chosen,
+      {{0, 1200, 4, {7, 8, 9}}, {1000, 1024, 4, {7, 8}}, {2000, 1100, 4, {7, 8, 9}}, {3000, 600, 4, {1, 2}}});
+  EXPECT_EQ(of.prefix.prompt_tokens, 3924u);
+  EXPECT_EQ(of.prefix.blocks, 10u);
+  EXPECT_EQ(of.prefix.blocks_seen, 5u);
+  EXPECT_EQ(of.prefix.blocks_found, 3u);
+  EXPECT_EQ(of.prefix.blocks_last, 1u);
+  EXPECT_EQ(of.prefix.blocks_partial, 1u);
+  EXPECT_EQ(of.prefix.blocks_missed, 0u);
+  EXPECT_EQ(of.prefix.cached_tokens, 960u + 1088u);  // in pages of 64, not in blocks
+  EXPECT_EQ(of.foreign_reads, 0u);
+  EXPECT_TRUE(of.audit_clean) << of.audit;
+}
+
+// Two that arrive at once: the second cannot find what the first has yet to compute.
+TEST(replay_prefix_cache, what_is_being_computed_is_not_found) {
+  const report of = run_replay(replay::options{}, {{0, 1200, 4, {7, 8, 9}}, {0, 1200, 4, {7, 8, 9}}});
+  EXPECT_EQ(of.prefix.blocks_seen, 3u);
+  EXPECT_EQ(of.prefix.blocks_found, 0u);
+  EXPECT_EQ(of.prefix.blocks_missed, 2u);
+  EXPECT_EQ(of.prefix.blocks_partial, 1u);
+}
+
+TEST(replay_prefix_cache, is_evicted_for_new_requests_and_survives_preemption) {
+  replay::options chosen = with_faults(0);
+  chosen.pages = 600;
+  const report of = run_replay(chosen, requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_GT(of.prefix.cached_tokens, 0u);
+  EXPECT_GT(of.prefix.evicted_pages, 0u);
+  EXPECT_GT(of.preempted, 0u);
+  EXPECT_EQ(of.foreign_reads, 0u);
+}
+
+TEST(replay_prefix_cache, off_finds_nothing) {
+  replay::options chosen = with_faults(10);
+  chosen.prefix_cache = false;
+  const report of = run_replay(chosen, requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_EQ(of.prefix.cached_tokens, 0u);
+  EXPECT_EQ(of.prefix.evicted_pages, 0u);
+  EXPECT_GT(of.prefix.blocks_seen, 0u);
+  EXPECT_EQ(of.detected, each(10));
+  EXPECT_EQ(of.aborted, 50u);
+}
+
+TEST(replay_window, holds_only_what_is_attended_to) {
+  replay::options chosen = with_faults(10);
+  chosen.window = 1024;
+  const report of = run_replay(chosen, requests());
+  expect_accounts_to_add_up(of);
+  EXPECT_EQ(of.detected, each(10));
+  EXPECT_EQ(of.innocents_aborted, 0u);
+  EXPECT_EQ(of.foreign_reads, 0u);
+  replay::options all = with_faults(10);
+  all.prefix_cache = false;
+  EXPECT_LT(of.pages.peak_live, run_replay(all, requests()).pages.peak_live);
+}
+
 // --- The harness can fail. ---
 
 // Finds every row in order.

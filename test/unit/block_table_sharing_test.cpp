@@ -149,6 +149,21 @@ TYPED_TEST(block_table_sharing, case_K_copy_on_write_without_a_free_page_changes
   ASSERT_EQ(this->pool.release({&owed.source, 1}), errc::ok);
 }
 
+TYPED_TEST(block_table_sharing, case_B_a_shared_page_that_is_not_the_tables_own_is_not_copied) {
+  if constexpr (TypeParam::is_tagged) {
+    typename TestFixture::table row(this->pool), other(this->pool), fork(this->pool);
+    ASSERT_EQ(row.append(2), errc::ok);
+    ASSERT_EQ(this->pool.release(row.handles()), errc::ok);  // by mistake
+    ASSERT_EQ(other.append(2), errc::ok);
+    ASSERT_EQ(other.fork(fork), errc::ok);
+    typename TestFixture::copy owed;
+    EXPECT_EQ(row.append(1, owed), errc::stale_handle);
+    EXPECT_EQ(row.tokens(), 2u);
+    EXPECT_EQ(this->pool.references(other.handles()[0].id()), 2u);
+    EXPECT_EQ(row.abandon(), 1u);
+  }
+}
+
 TYPED_TEST(block_table_sharing, fork_keeps_a_dropped_front) {
   typename TestFixture::table parent(this->pool), child(this->pool);
   ASSERT_EQ(parent.append(14), errc::ok);
