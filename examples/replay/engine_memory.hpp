@@ -27,15 +27,6 @@ struct running_request {
   bool ended = false;
 };
 
-// Counts the pages that the cache evicts.
-struct eviction_counter {
-  void operator()(const auto& event) const {
-    if (event.kind == kvpage::cache_event_kind::evicted) *evicted += event.pages.size();
-  }
-
-  std::uint64_t* evicted;
-};
-
 // Verifies a step on the host.  A stand-in for it has the same call.
 struct host_verifier {
   template <class Pool>
@@ -53,7 +44,14 @@ template <kvpage::element E, kvpage::integrity_policy P, class Verifier = host_v
 class engine_memory {
  public:
   using pool_type = kvpage::page_pool<E, P>;
-  using cache_type = kvpage::kv_cache<E, P, eviction_counter>;
+  // Keeps count of what the cache does in its own time.
+  struct listener {
+    void operator()(const auto& event) const { memory->hear(event); }
+
+    engine_memory* memory;
+  };
+
+  using cache_type = kvpage::kv_cache<E, P, listener>;
   using table = kvpage::block_table<pool_type>;
   using handle = typename pool_type::handle;
   using request = running_request<pool_type>;
@@ -82,7 +80,7 @@ class engine_memory {
                 .max_requests = static_cast<std::uint32_t>(3 * limits.rows),
                 .max_tokens_per_request = most_tokens,
                 .prefix_cache = chosen.prefix_cache},
-               eviction_counter{&evicted_}),
+               listener{this}),
         exported_(limits),
         batch_({exported_.indptr, exported_.indices, exported_.last_page_len, exported_.seq_lens,
                 exported_.slot_indptr, exported_.slots, exported_.granted}),
@@ -160,7 +158,6 @@ class engine_memory {
       return code == kvpage::errc::ok ? held : 0;
     });
     if (code != kvpage::errc::ok) return abort(row);
-    released_ += held;
     row.ended = true;
   }
 
@@ -257,6 +254,13 @@ class engine_memory {
     return std::span{row.text}.first(tokens);
   }
 
+  void hear(const auto& event) {
+    if (event.kind == kvpage::cache_event_kind::evicted) evicted_ += event.pages.size();
+    if (event.kind != kvpage::cache_event_kind::released) return;
+    for (const handle& page : event.pages)  // untagged: some may have been given up behind the row's back
+      released_ += pool().references(page.id()) != 0 && pool().check(page) == kvpage::errc::ok;
+  }
+
   void retire(kvpage::step_number step) {
     retired_ = step;
     retire_.measure([&] {
@@ -265,7 +269,6 @@ class engine_memory {
     });
   }
 
-  std::uint64_t evicted_ = 0;
   cache_type cache_;
   exported_tables exported_;
   kvpage::decode_batch<pool_type> batch_;
@@ -275,6 +278,7 @@ class engine_memory {
 
   std::uint64_t granted_ = 0;
   std::uint64_t released_ = 0;
+  std::uint64_t evicted_ = 0;
   std::uint64_t rows_verified_ = 0;
   stopwatch admissions_, returns_, growth_, retire_, export_, verify_;
 };

@@ -405,10 +405,14 @@ void kv_cache<E, P, Listener, Symbol, Hash>::retire(step_number step) noexcept {
 
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
 pool_audit kv_cache<E, P, Listener, Symbol, Hash>::audit() {
+  pool_audit found;
   for (const group_type& group : groups_) {
-    if (const pool_audit found = group.pool.audit(); !found.clean()) return found;
+    found = group.pool.audit();
+    if (!found.clean()) return found;
   }
-  return index_ ? index_->audit() : pool_audit{};
+  if (!index_) return found;
+  const pool_audit of_index = index_->audit();
+  return of_index.clean() ? found : of_index;
 }
 
 }  // namespace kvpage::inline v0
