@@ -14,13 +14,14 @@
 //
 // Scales are fp32, there only by the rule per_token_head, and start at the next multiple of 4.
 //
-// Two published MLA formats, in which the rotary part stays bf16 (deepseek-ai/FlashMLA: README "FP8 KV
-// cache" for the first, its tests' quantisation code for both):
+// Two published MLA formats, in which the rotary part stays bf16: deepseek-ai/FlashMLA's README has the
+// first ("FP8 KV cache", 656 bytes a token); vLLM's `fp8_ds_mla` has both, the second for DeepSeek-V4
+// (vllm/models/deepseek_v4, "cache block layout", pages aligned to 576 bytes).
 //
 //   mla_656, a token:  | 512 e4m3 latent | 4 fp32 scales, of 128 elements each | 64 bf16 rope |
 //            byte      0                 512                                   528            656
 //
-//   mla_584, a block:  | S x (448 e4m3 latent | 64 bf16 rope) | S x (7 UE8M0 scales, of 64 elements | 0) | fill |
+//   mla_584, a block:  | S x (448 e4m3 latent | 64 bf16 rope) | S x (7 UE8M0 scales, of 64 each | pad) | fill |
 //            byte      0                                    576 S                                    584 S
 //                                                                                  fill: to a multiple of 576
 #pragma once
