@@ -77,7 +77,8 @@ class device_tables {
   // --- The host's part of a step ---
 
   // Makes row `row` hold the table's pages, whatever it held before.  Called before the step that is to
-  // see a change of the table: new pages, new tokens, pages given up.
+  // see a change of the table (new pages, new tokens, pages given up), and before the row is added to the
+  // batch, which takes its length then and its pages in stage().
   //   row_too_long; batch_full: more entries change than travel in one step (max_changed_entries).
   // O(changes); O(pages) if the table was rewritten more than once since it was last assigned to this row.
   [[nodiscard]] errc assign(std::uint32_t row, const block_table<Pool>& table) noexcept {
@@ -118,7 +119,7 @@ class device_tables {
   // --- The stream's part ---
 
   // One launch: applies the step that was staged next.  If none was, the batch is empty and no step is
-  // counted.
+  // counted; stage() must wait until such a launch is over, which might see half of what it writes.
   [[nodiscard]] cudaError_t enqueue_update(cudaStream_t stream) const noexcept;
 
   // What the verifier checks and what attention then reads: the same addresses in every step.
