@@ -50,6 +50,8 @@ trace_request parse(const std::string& text) {
     line = json::parse(text);
   } catch (const json::parse_error& error) {
     throw std::invalid_argument("not JSON, from character " + std::to_string(error.byte) + " on");
+  } catch (const json::out_of_range&) {
+    throw std::invalid_argument("holds a number that no double can hold");
   }
   if (!line.is_object()) throw std::invalid_argument("not a JSON object");
   return {.timestamp_ms = timestamp(line),

@@ -72,7 +72,7 @@ class block_table {
   [[nodiscard]] errc append(std::size_t tokens, page_copy<handle>& copy) {
     copy = {};
     if (!writes_shared_page(tokens)) return grow(tokens, pages_.size());
-    KVPAGE_TRY(pool_->check(pages_.back()));
+    KVPAGE_TRY(pool_->check_referenced(pages_.back()));
     const std::size_t last = pages_.size() - 1;
     const page_copy<handle> owed{pages_[last], {}, static_cast<std::uint32_t>(last_page_len())};
     KVPAGE_TRY(grow(tokens, last));

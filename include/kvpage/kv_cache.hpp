@@ -386,8 +386,8 @@ void kv_cache<E, P, Listener, Symbol, Hash>::launched(step_number step) noexcept
   launched_ = step;
   for (group_type& group : groups_) {
     for (const page_copy<handle>& copy : group.copies) {
-      const errc code = group.pool.release_after({&copy.source, 1}, step);
-      Ensures(code == errc::ok || !P::is_tagged);  // untagged: may have been released by mistake
+      // Refused only where somebody has released the page behind the copy's back: then it is left alone.
+      static_cast<void>(group.pool.release_after({&copy.source, 1}, step));
     }
     group.copies.clear();
   }

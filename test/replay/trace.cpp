@@ -71,6 +71,7 @@ TEST_F(trace_file, requests_come_in_the_order_of_their_arrival) {
 TEST_F(trace_file, a_malformed_line_is_refused_with_file_line_and_reason) {
   EXPECT_EQ(refusal(good + "{\"timestamp\": 1,"), "2: not JSON, from character 17 on");
   EXPECT_EQ(refusal("\n"), "1: not JSON, from character 1 on");
+  EXPECT_EQ(refusal(good + R"({"timestamp": 1e999})"), "2: holds a number that no double can hold");
   EXPECT_EQ(refusal(good + good + "[1, 2]"), "3: not a JSON object");
   EXPECT_EQ(refusal(R"({"timestamp": 0, "input_length": 1, "output_length": 1})"), "1: hash_ids is missing");
   EXPECT_EQ(refusal(R"({"timestamp": -1, "input_length": 1, "output_length": 1, "hash_ids": []})"),

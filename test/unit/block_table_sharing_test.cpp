@@ -164,6 +164,21 @@ TYPED_TEST(block_table_sharing, case_B_a_shared_page_that_is_not_the_tables_own_
   }
 }
 
+TYPED_TEST(block_table_sharing, case_B_a_cached_page_that_nobody_holds_is_not_copied) {
+  typename TestFixture::table row(this->pool);
+  ASSERT_EQ(row.append(2), errc::ok);
+  const auto page = row.handles()[0];
+  ASSERT_EQ(this->pool.publish(page), errc::ok);
+  ASSERT_EQ(this->pool.release(row.handles()), errc::ok);  // by mistake
+  typename TestFixture::copy owed;
+  EXPECT_EQ(row.append(1, owed), errc::double_release);
+  EXPECT_EQ(row.handles()[0], page);
+  EXPECT_EQ(row.abandon(), 1u);
+  this->pool.drain_newly_cached([](kvpage::page_id) {});
+  ASSERT_EQ(this->pool.withdraw(page), errc::ok);
+  this->expect_all_free();
+}
+
 TYPED_TEST(block_table_sharing, fork_keeps_a_dropped_front) {
   typename TestFixture::table parent(this->pool), child(this->pool);
   ASSERT_EQ(parent.append(14), errc::ok);

@@ -395,6 +395,23 @@ TEST(kv_cache_tags, case_N_eviction_is_not_counted_on_for_pages_in_their_last_ge
   EXPECT_EQ(cache.pool().stats().retired, 2u);
 }
 
+TYPED_TEST(kv_cache, case_B_the_source_of_a_copy_given_up_behind_its_back_ends_one_request_alone) {
+  typename TestFixture::cache_type cache(this->options(8));
+  const auto parent = this->admitted(cache, tokens_of(1, 6));
+  const auto first = *cache.fork(parent), second = *cache.fork(parent);
+  const auto bystander = this->admitted(cache, tokens_of(2, 4));
+  const auto shared = cache.table(parent)->handles().last(1);
+  for (const auto request : {first, second}) ASSERT_EQ(cache.grow(request, 1), errc::ok);  // copies hold two
+  for (int reference = 0; reference < 2; ++reference)
+    ASSERT_EQ(cache.pool().release(shared), errc::ok);  // so this is not the parent's alone
+  cache.launched(1);
+  EXPECT_EQ(this->abort(cache, parent), 1u);
+  for (const auto request : {first, second, bystander}) EXPECT_EQ(cache.finish(request), errc::ok);
+  cache.retire(1);
+  EXPECT_EQ(cache.pool().stats().free, 8u);
+  this->expect_clean(cache);
+}
+
 // --- Copy on write, speculation, windows ---
 
 TYPED_TEST(kv_cache, case_H_speculative_tokens_are_rolled_back) {
