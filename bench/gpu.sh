@@ -32,7 +32,7 @@ step() {
 build() {
   CMAKE_PREFIX_PATH=${KVPAGE_DEPS:+$(realpath "$KVPAGE_DEPS")/usr} \
     cmake --preset cuda -B build/cuda -DCMAKE_CUDA_ARCHITECTURES="${KVPAGE_GPU_ARCH:-90}-real" &&
-    cmake --build build/cuda -j "$(nproc)" --target cuda_tests verify_bench
+    cmake --build build/cuda -j "$(nproc)" --target cuda_tests verify_bench storage_cuda_bench
 }
 tests() { ctest --test-dir build/cuda -L cuda --output-on-failure -j 4; }
 
@@ -49,6 +49,12 @@ measure() {
     bench/verify_table.py "$results/verify.json" | tee "$results/verify.md"
 }
 
+measure_storage() {
+  build/cuda/bench/storage_cuda_bench --benchmark_repetitions=3 --benchmark_min_time=0.02 \
+    --benchmark_enable_random_interleaving=true --benchmark_report_aggregates_only=true \
+    --benchmark_out="$results/storage.json" --benchmark_out_format=json | tee "$results/storage.txt"
+}
+
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$results/gpu.txt"
 step "build" build
 step "tests" tests
@@ -59,6 +65,7 @@ else
   echo "=== no compute-sanitizer on this machine"
 fi
 step "measurements" measure
+step "measurements of storage" measure_storage
 
 for name in "${failed[@]}"; do echo "FAILED: $name"; done
 ((${#failed[@]} == 0))
