@@ -5,6 +5,7 @@
 // state, which would always match.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,9 +25,9 @@ namespace detail {
 template <class Pool>
 [[nodiscard]] bool entry_holds(const Pool& pool, std::int32_t page, typename Pool::handle granted) noexcept {
   const auto id = static_cast<page_id>(page);
-  if (id >= pool.size() || id != granted.id()) return false;
-  const bool expectable = granted.tag() % 2 == 1 || granted.is_null();
-  return expectable && pool.tag(id) == granted.tag();
+  if (id >= pool.size() || id != granted.id() || pool.tag(id) != granted.tag()) [[unlikely]]
+    return false;
+  return granted.tag() % 2 == 1 || granted.is_null();
 }
 
 // The finding for an entry that does not hold.
@@ -42,11 +43,18 @@ template <class Pool>
           .found_tag = inside ? pool.tag(static_cast<page_id>(page)) : 0};
 }
 
+// How many entries before its turn a page's record is fetched: enough for memory, few enough for a cache.
+inline constexpr std::size_t verify_lookahead = 32;
+
+// `upcoming`: the batch's page ids from this row's first on; `granted` is this row's.
 template <class Pool>
-[[nodiscard]] verdict verify_row(const Pool& pool, std::span<const std::int32_t> pages,
+[[nodiscard]] verdict verify_row(const Pool& pool, std::span<const std::int32_t> upcoming,
                                  std::span<const typename Pool::handle> granted,
                                  std::int32_t seq_len) noexcept {
+  const std::span<const std::int32_t> pages = upcoming.first(granted.size());
+  const std::size_t fetchable = upcoming.size() - (std::min)(upcoming.size(), verify_lookahead);
   for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (i < fetchable) pool.prefetch(static_cast<page_id>(upcoming[i + verify_lookahead]));
     if (!entry_holds(pool, pages[i], granted[i])) [[unlikely]]
       return describe(pool, i, pages[i], granted[i]);
   }
@@ -73,7 +81,7 @@ template <class Pool>
     for (std::size_t row = 0; row < batch.rows(); ++row) {
       const auto begin = static_cast<std::size_t>(batch.indptr()[row]);
       const std::size_t count = static_cast<std::size_t>(batch.indptr()[row + 1]) - begin;
-      verdicts[row] = detail::verify_row(pool, batch.indices().subspan(begin, count),
+      verdicts[row] = detail::verify_row(pool, batch.indices().subspan(begin),
                                          batch.granted().subspan(begin, count), batch.seq_lens()[row]);
       summary.failed_rows += verdicts[row].state != row_state::ok;
     }

@@ -34,6 +34,7 @@ struct tag_table {
 
   [[nodiscard]] std::size_t size() const { return tags.size(); }
   [[nodiscard]] page_tag tag(page_id page) const { return tags[page]; }
+  void prefetch(page_id) const {}
   [[nodiscard]] std::uint32_t tokens_per_page() const { return ::tokens_per_page; }
 };
 
