@@ -203,6 +203,9 @@ TEST(storage_kernels, case_g_bad_slots_and_pages_are_passed_over) {
   both_sides<bf16> storage{shape, page_layout::layer_major(shape, pages_in_storage)};
   token_buffer<float> input{shape, tokens};
   input.randomise(1);
+  ASSERT_EQ(append(storage.host.view, 0, storage.host.slots(), std::as_const(input).arrays()), errc::ok);
+  ASSERT_CUDA(cudaMemcpy(storage.device.view().block(0, 0), storage.host.view.block(0, 0),
+                         storage.host.view.layout().bytes(), cudaMemcpyHostToDevice));
   const device_tokens<float> d_input{input};
   const device_copy<slot_index> d_slots{
       {-1, -2, 3, slot_index{pages_in_storage} * 4, slot_index{1} << 34}};  // null page: 3; page 0 in 32 bits
@@ -213,7 +216,7 @@ TEST(storage_kernels, case_g_bad_slots_and_pages_are_passed_over) {
   EXPECT_TRUE(storage.same_pages()) << "nothing was written";
 
   const device_copy<std::int32_t> d_bad{{0, std::numeric_limits<std::int32_t>::max()}};
-  const device_copy<std::int32_t> d_bad_to{{-1, 8}};
+  const device_copy<std::int32_t> d_bad_to{{-1, 8}}, d_held{storage.page_ids()};
   const device_tokens<float> d_found{input};
   ASSERT_CUDA(
       cuda::enqueue_gather(storage.device.view(), 0, d_bad.data(), tokens, d_found.output(), nullptr));
@@ -224,6 +227,16 @@ TEST(storage_kernels, case_g_bad_slots_and_pages_are_passed_over) {
   ASSERT_CUDA(cuda::enqueue_clear_pages(storage.device.view(), d_bad.data(), 2, nullptr));
   ASSERT_CUDA(cuda::enqueue_convert_pages(storage.device.view(), d_bad.data(), storage.device.view(),
                                           d_bad_to.data(), tokens, nullptr));
+  ASSERT_CUDA(cuda::enqueue_convert_pages(storage.device.view(), d_held.data(), storage.device.view(),
+                                          d_bad.data(), tokens, nullptr));
+  using handle = stored_request<bf16>::handle;
+  const handle held = storage.host.table.handles()[0], absent{pages_in_storage, 1};
+  const device_copy<kvpage::page_copy<handle>> d_copies{{{held, handle{}, 4},
+                                                         {handle{}, held, 4},
+                                                         {held, absent, 4},
+                                                         {absent, held, 4},
+                                                         {handle{6, 1}, held, 0}}};
+  ASSERT_CUDA(cuda::enqueue_copy_pages(storage.device.view(), d_copies.data(), d_copies.size(), nullptr));
   EXPECT_TRUE(storage.same_pages()) << "nothing was written";
 }
 

@@ -63,12 +63,12 @@ template <class Args>
   return number % divisor == 0;
 }
 
-// Whether lanes can take four values at a time.
+// Whether lanes can take four values at a time.  Tiles make up a vector's elements; its other values are 64.
 template <element E>
 [[nodiscard]] bool packs(const page_storage_view<E>& storage) {
   const page_shape& shape = storage.shape();
-  return divides(4, shape.dim()) && divides(4, shape.encoded_dim()) && divides(4, shape.tile_dim()) &&
-         divides(16, storage.layout().page_stride()) && divides(16, storage.layout().layer_stride());
+  return divides(4, shape.tile_dim()) && divides(16, storage.layout().page_stride()) &&
+         divides(16, storage.layout().layer_stride());
 }
 template <class T>
 [[nodiscard]] bool packs(const token_arrays<T>& arrays) {
