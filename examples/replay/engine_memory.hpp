@@ -1,46 +1,25 @@
 // kvpage-replay: everything that the engine asks of kvpage, in one place, and how long it takes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <kvpage/kvpage.hpp>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
+#include "backend.hpp"
 #include "options.hpp"
+#include "oracle.hpp"
 #include "stopwatch.hpp"
 
 namespace replay {
 
-// A request in the running batch.
-template <class Pool>
-struct running_request {
-  std::uint32_t id;                    // its index in the trace
-  std::uint32_t decoded;               // tokens of output so far
-  std::vector<kvpage::token_id> text;  // prompt and output, the tokens still to decode included
-  kvpage::request_handle handle;
-  const kvpage::block_table<Pool>* table;
-  bool published = false;  // the pages of its prompt
-  bool failed = false;     // verification cut its row off
-  bool ended = false;
-};
-
-// Verifies a step on the host.  A stand-in for it has the same call.
-struct host_verifier {
-  template <class Pool>
-  kvpage::result<kvpage::verify_summary> operator()(const kvpage::decode_batch<Pool>& batch, const Pool& pool,
-                                                    kvpage::step_number step,
-                                                    std::span<kvpage::verdict> verdicts) const {
-    return kvpage::verify(batch, pool, step, verdicts);
-  }
-};
-
-// The cache, the exported tables and their verification, as an engine with one step in flight uses them:
+// The cache, and the backend that runs the steps, as an engine with one step in flight uses them:
 // pages given up while step n is the newest launched one are granted again once step n has finished,
 // which is when step n + 2 is prepared.
-template <kvpage::element E, kvpage::integrity_policy P, class Verifier = host_verifier>
+template <kvpage::element E, kvpage::integrity_policy P, template <class> class Backend>
 class engine_memory {
  public:
   using pool_type = kvpage::page_pool<E, P>;
@@ -56,35 +35,20 @@ class engine_memory {
   using handle = typename pool_type::handle;
   using request = running_request<pool_type>;
 
-  // What attention reads, in memory of the engine's own.
-  struct exported_tables {
-    explicit exported_tables(const kvpage::batch_limits& limits)
-        : indptr(limits.rows + 1),
-          indices(limits.entries),
-          last_page_len(limits.rows),
-          seq_lens(limits.rows),
-          slot_indptr(limits.rows + 1),
-          slots(limits.slots),
-          granted(P::is_tagged ? limits.entries : 0) {}
-
-    std::vector<std::int32_t> indptr, indices, last_page_len, seq_lens, slot_indptr;
-    std::vector<kvpage::slot_index> slots;
-    std::vector<handle> granted;
-  };
-
   // `most_tokens`: of the longest request.
   engine_memory(const options& chosen, const kvpage::batch_limits& limits, std::size_t most_tokens)
       : cache_({.groups = {{.pages = chosen.pages + 1, .window = chosen.window}},
                 .tokens_per_page = chosen.page_size,
-                // Requests that have ended keep their slots for a step in flight.
-                .max_requests = static_cast<std::uint32_t>(3 * limits.rows),
+                .max_requests = slots_for(limits),
                 .max_tokens_per_request = most_tokens,
                 .prefix_cache = chosen.prefix_cache},
                listener{this}),
-        exported_(limits),
-        batch_({exported_.indptr, exported_.indices, exported_.last_page_len, exported_.seq_lens,
-                exported_.slot_indptr, exported_.slots, exported_.granted}),
-        verdicts_(limits.rows) {}
+        backend_(cache_.pool(),
+                 {.batch = limits,
+                  .request_slots = slots_for(limits),
+                  .pages_per_request =
+                      (std::min)(kvpage::pages_for(most_tokens, chosen.page_size), std::size_t{chosen.pages}),
+                  .window = chosen.window}) {}
 
   // --- A request's life ---
 
@@ -193,48 +157,24 @@ class engine_memory {
     return any;
   }
 
-  void export_tables(std::span<const request> rows) {
-    export_.measure([&] {
-      batch_.clear();
-      for (const request& row : rows) {
-        if (batch_.add(*row.table) != kvpage::errc::ok)
-          throw std::logic_error("the batch limits are too narrow");
-      }
-      return batch_.entries();
-    });
+  // Runs the step whose tables have been exported, with what its rows must find.
+  [[nodiscard]] step_outcome run(const expected_reads& expected) {
+    const step_outcome outcome = backend_.run(launched_ + 1, expected);
+    cache_.launched(++launched_);
+    return outcome;
   }
 
-  // Verifies the exported tables for the next step.  Returns one verdict per row; none if untagged.
-  [[nodiscard]] std::span<const kvpage::verdict> verify() {
-    kvpage::verify_summary summary;
-    verify_.measure([&] {
-      summary = Verifier{}(batch_, pool(), launched_ + 1, verdicts_).value();
-      return summary.entries;
-    });
-    if (P::is_tagged && (summary.step != launched_ + 1 || summary.rows != batch_.rows()))
-      throw std::logic_error("step " + std::to_string(launched_ + 1) + " has not been verified");
-    rows_verified_ += summary.rows;
-    return std::span{verdicts_}.first(summary.rows);
-  }
-
-  void cut_off(std::size_t row) { batch_.cut_off(row); }
-
-  void launch() { cache_.launched(++launched_); }
+  [[nodiscard]] Backend<pool_type>& backend() { return backend_; }
 
   // --- What is known ---
 
   [[nodiscard]] const pool_type& pool() const { return cache_.pool(); }
   [[nodiscard]] kvpage::pool_audit audit() { return cache_.audit(); }
-  [[nodiscard]] std::size_t rows() const { return batch_.rows(); }
-  [[nodiscard]] const exported_tables& exported() const { return exported_; }
-  [[nodiscard]] exported_tables& exported() { return exported_; }  // for faults
   [[nodiscard]] kvpage::step_number launched() const { return launched_; }
   [[nodiscard]] kvpage::step_number retired() const { return retired_; }
 
   [[nodiscard]] std::uint64_t pages_granted() const { return granted_; }
   [[nodiscard]] std::uint64_t pages_released() const { return released_; }
-  [[nodiscard]] std::uint64_t rows_verified() const { return rows_verified_; }
-  [[nodiscard]] std::uint64_t entries_verified() const { return verify_.units(); }
 
   [[nodiscard]] std::uint64_t pages_evicted() const { return evicted_; }
 
@@ -243,13 +183,18 @@ class engine_memory {
     return stopwatch::nanoseconds_per_unit({admissions_, returns_});
   }
   [[nodiscard]] double nanoseconds_per_admitted_page() const { return admissions_.nanoseconds_per_unit(); }
-  [[nodiscard]] double nanoseconds_per_entry() const { return verify_.nanoseconds_per_unit(); }
   [[nodiscard]] double nanoseconds() const {
     return admissions_.nanoseconds() + returns_.nanoseconds() + growth_.nanoseconds() +
-           retire_.nanoseconds() + export_.nanoseconds() + verify_.nanoseconds();
+           retire_.nanoseconds() + backend_.account().exports.nanoseconds() +
+           backend_.account().verification.nanoseconds();
   }
 
  private:
+  // Requests that have ended keep their slots for a step in flight.
+  [[nodiscard]] static std::uint32_t slots_for(const kvpage::batch_limits& limits) {
+    return static_cast<std::uint32_t>(3 * limits.rows);
+  }
+
   [[nodiscard]] static kvpage::prompt<> text_of(const request& row, std::size_t tokens) {
     return std::span{row.text}.first(tokens);
   }
@@ -270,17 +215,14 @@ class engine_memory {
   }
 
   cache_type cache_;
-  exported_tables exported_;
-  kvpage::decode_batch<pool_type> batch_;
-  std::vector<kvpage::verdict> verdicts_;
+  Backend<pool_type> backend_;
   kvpage::step_number launched_ = 0;  // the newest
   kvpage::step_number retired_ = 0;   // likewise
 
   std::uint64_t granted_ = 0;
   std::uint64_t released_ = 0;
   std::uint64_t evicted_ = 0;
-  std::uint64_t rows_verified_ = 0;
-  stopwatch admissions_, returns_, growth_, retire_, export_, verify_;
+  stopwatch admissions_, returns_, growth_, retire_;
 };
 
 }  // namespace replay

@@ -145,7 +145,8 @@ class fault_injector {
     if (!victim || rows.size() < 2) return;
     const std::size_t donor = (*victim + 1 + below(rows.size() - 1)) % rows.size();
     const std::size_t entry = held_entry(rows[*victim]);
-    exported_entry(*victim, entry) = static_cast<std::int32_t>(rows[donor].table->handles().back().id());
+    memory_.backend().overwrite_page(*victim, entry,
+                                     static_cast<std::int32_t>(rows[donor].table->handles().back().id()));
     plant(fault_kind::wrong_page, *victim, kvpage::row_state::stale_page, entry);
   }
 
@@ -155,7 +156,7 @@ class fault_injector {
     if (!victim) return;
     const std::size_t entry = held_entry(rows[*victim]);
     const auto beyond = static_cast<std::int32_t>(memory_.pool().size() + below(1000));
-    exported_entry(*victim, entry) = below(2) == 0 ? beyond : -1;
+    memory_.backend().overwrite_page(*victim, entry, below(2) == 0 ? beyond : -1);
     plant(fault_kind::out_of_range, *victim, kvpage::row_state::bad_page, entry);
   }
 
@@ -164,8 +165,8 @@ class fault_injector {
     const auto victim = pick(fault_kind::short_row, rows);
     if (!victim) return;
     const auto& table = *rows[*victim].table;
-    memory_.exported().seq_lens[*victim] =
-        static_cast<std::int32_t>(table.pages() * table.tokens_per_page() + 1);
+    const std::size_t too_long = table.pages() * table.tokens_per_page() + 1;
+    memory_.backend().overwrite_length(*victim, static_cast<std::int32_t>(too_long));
     plant(fault_kind::short_row, *victim, kvpage::row_state::short_row, table.pages());
   }
 
@@ -212,11 +213,6 @@ class fault_injector {
     const std::size_t first = first_own_entry(of);
     if (first == of.table->pages()) return std::nullopt;
     return first + below(of.table->pages() - first);
-  }
-
-  [[nodiscard]] std::int32_t& exported_entry(std::size_t row, std::size_t entry) {
-    auto& tables = memory_.exported();
-    return tables.indices[static_cast<std::size_t>(tables.indptr[row]) + entry];
   }
 
   [[nodiscard]] std::size_t below(std::size_t bound) { return random_() % bound; }

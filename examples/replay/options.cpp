@@ -69,6 +69,8 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& int
          "--window", into.window,
          "Tokens that a token attends to; pages behind are given back, and no prefix is shared.  0: all")
       ->check(between(0, kvpage::max_tokens_per_row));
+  app.add_option("--backend", into.backend, "Where tables are exported, verified and read")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--policy", into.policy, "Integrity policy")->check(CLI::IsMember({"tagged", "untagged"}));
   app.add_option("--element", into.element, "Element type of the cache")
       ->check(CLI::IsMember({"bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}));

@@ -39,6 +39,7 @@ struct options {
   std::size_t max_rows = 256;        // requests in one step
   bool prefix_cache = true;
   std::size_t window = 0;  // tokens that a token attends to; 0: all before it
+  std::string backend = "cpu";
   std::string policy = "tagged";
   std::string element = "bf16";
   per_fault<std::uint64_t> faults{};

@@ -1,26 +1,13 @@
 #include "replay.hpp"
 
-#include <stdexcept>
-
-#include "scheduler.hpp"
+#include "dispatch.hpp"
+#include "host_backend.hpp"
 
 namespace replay {
-namespace {
-
-template <class E>
-report run_with(const options& chosen, const trace& requests) {
-  if (chosen.policy == "untagged") return scheduler<E, kvpage::untagged>(chosen, requests).run();
-  return scheduler<E, kvpage::tagged>(chosen, requests).run();
-}
-
-}  // namespace
 
 report run_replay(const options& chosen, const trace& requests) {
-  if (chosen.element == "bf16") return run_with<kvpage::bf16>(chosen, requests);
-  if (chosen.element == "fp16") return run_with<kvpage::fp16>(chosen, requests);
-  if (chosen.element == "fp8_e4m3") return run_with<kvpage::fp8_e4m3>(chosen, requests);
-  if (chosen.element == "fp8_e5m2") return run_with<kvpage::fp8_e5m2>(chosen, requests);
-  throw std::invalid_argument("no element type is called " + chosen.element);
+  if (chosen.backend == "cuda") return run_on_device(chosen, requests);
+  return run_with<on_host>(chosen, requests);
 }
 
 }  // namespace replay

@@ -20,7 +20,7 @@ void line(std::ostream& out, std::string_view name, Number number) {
 
 void write_table(std::ostream& out, const report& of, const options& chosen) {
   out << "kvpage-replay: " << chosen.pages << " pages of " << chosen.page_size << " tokens, "
-      << chosen.element << ", " << chosen.policy << "\n\n";
+      << chosen.element << ", " << chosen.policy << ", on " << chosen.backend << "\n\n";
   line(out, "requests", of.requests);
   line(out, "  completed", of.completed);
   line(out, "  aborted", of.aborted);
@@ -58,17 +58,28 @@ void write_table(std::ostream& out, const report& of, const options& chosen) {
   line(out, "innocents aborted", of.innocents_aborted);
   line(out, "foreign reads", of.foreign_reads);
 
-  out << "\nspent in the library\n" << std::fixed << std::setprecision(2);
-  line(out, "  ns per page granted or released", of.ns_per_page);
-  line(out, "  ns per page admitted", of.ns_per_admitted_page);
-  line(out, "  ns per entry verified", of.ns_per_entry);
-  line(out, "  us per step", of.us_per_step);
+  out << std::fixed << std::setprecision(2);
+  if (chosen.backend == "cuda") {
+    out << "\non the device, before attention\n";
+    line(out, "  launches per step", of.launches_per_step);
+    line(out, "  bytes uploaded per step", of.bytes_uploaded_per_step);
+  }
+  if (of.is_timed) {
+    out << "\nspent in the library\n";
+    line(out, "  ns per page granted or released", of.ns_per_page);
+    line(out, "  ns per page admitted", of.ns_per_admitted_page);
+    line(out, "  ns per entry verified", of.ns_per_entry);
+    line(out, "  us per step", of.us_per_step);
+  } else {
+    out << "\nNothing is timed where kernels are interpreted.\n";
+  }
 
   out << "\naudit: " << of.audit << '\n';
 }
 
 void write_json(std::ostream& out, const report& of) {
   using json = nlohmann::ordered_json;
+  const auto time = [&](double value) { return of.is_timed ? json(value) : json(nullptr); };
   json faults;
   for (std::size_t kind = 0; kind < fault_names.size(); ++kind) {
     faults[std::string(fault_names[kind])] = {{"injected", of.injected[kind]},
@@ -104,10 +115,12 @@ void write_json(std::ostream& out, const report& of) {
         {"blocks_missed", of.prefix.blocks_missed},
         {"evicted_pages", of.prefix.evicted_pages}}},
       {"audit", of.audit},
-      {"ns_per_page", of.ns_per_page},
-      {"ns_per_admitted_page", of.ns_per_admitted_page},
-      {"ns_per_entry", of.ns_per_entry},
-      {"us_per_step", of.us_per_step},
+      {"ns_per_page", time(of.ns_per_page)},
+      {"ns_per_admitted_page", time(of.ns_per_admitted_page)},
+      {"ns_per_entry", time(of.ns_per_entry)},
+      {"us_per_step", time(of.us_per_step)},
+      {"launches_per_step", of.launches_per_step},
+      {"bytes_uploaded_per_step", of.bytes_uploaded_per_step},
   };
   out << object.dump(2) << '\n';
 }

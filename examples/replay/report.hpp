@@ -57,6 +57,11 @@ struct report {
   double ns_per_admitted_page = 0;  // matched, retained or granted: admissions alone
   double ns_per_entry = 0;          // verified
   double us_per_step = 0;
+  bool is_timed = true;  // false: kernels were interpreted, and times mean nothing
+
+  // Of the library, on the device.
+  double launches_per_step = 0;
+  double bytes_uploaded_per_step = 0;  // tables and tags
 };
 
 // Aligned, for people.

@@ -16,6 +16,7 @@
 
 #include "engine_memory.hpp"
 #include "faults.hpp"
+#include "host_backend.hpp"
 #include "options.hpp"
 #include "oracle.hpp"
 #include "prefix_account.hpp"
@@ -49,7 +50,7 @@ namespace replay {
 
 // Runs a trace to its end.  Requests arrive by the trace's clock, of which every step takes `step_ms`; time
 // in which there is nothing to do is skipped.  Rows are kept in the order of their admission, oldest first.
-template <kvpage::element E, kvpage::integrity_policy P, class Verifier = host_verifier>
+template <kvpage::element E, kvpage::integrity_policy P, template <class> class Backend = on_host>
 class scheduler {
  public:
   static constexpr double step_ms = 100;
@@ -59,7 +60,6 @@ class scheduler {
         trace_{requests},
         window_{chosen.window},
         memory_(chosen, widest_batch(requests, chosen), longest_request(requests, chosen)),
-        oracle_(memory_.pool().size()),
         faults_(memory_, chosen.faults, requests.size(), chosen.seed) {
     report_.requests = requests.size();
     report_.pages.capacity = memory_.pool().capacity();
@@ -81,7 +81,7 @@ class scheduler {
   }
 
  private:
-  using memory = engine_memory<E, P, Verifier>;
+  using memory = engine_memory<E, P, Backend>;
   using request = typename memory::request;
 
   struct waiting_request {
@@ -100,11 +100,12 @@ class scheduler {
     if (running_.empty()) return;
 
     faults_.before_export(running_);
-    memory_.export_tables(running_);
+    memory_.backend().export_tables(running_);
     faults_.after_export(running_);
-    judge(memory_.verify());
-    memory_.launch();
-    attend();
+    expect_reads();
+    const step_outcome outcome = memory_.run(expected_);
+    report_.foreign_reads += outcome.foreign_reads;
+    judge(outcome.verdicts);
     settle_rows();
     ++report_.steps;
   }
@@ -188,44 +189,29 @@ class scheduler {
       const std::size_t page_size = table.tokens_per_page();
       for (std::size_t entry = admitted.cached_tokens / page_size;
            entry < kvpage::pages_for(prefilled, page_size); ++entry)
-        oracle_.write(table.handles()[entry].id(), page_content(asked, next.id, entry, page_size));
+        memory_.backend().write(table.handles()[entry].id(), page_content(asked, next.id, entry, page_size));
       running_.push_back({next.id, next.decoded, std::move(next.text), admitted.request, &table});
       waiting_.pop_front();
     }
   }
 
-  // A row that does not verify is cut off before anything reads it.
-  void judge(std::span<const kvpage::verdict> verdicts) {
-    for (std::size_t row = 0; row < verdicts.size(); ++row) {
-      if (verdicts[row].state == kvpage::row_state::ok) continue;
-      memory_.cut_off(row);
-      running_[row].failed = true;
-      if (!faults_.explains(row, verdicts[row])) ++report_.innocents_aborted;
+  // What each row of the step must find, by its own text alone.
+  void expect_reads() {
+    const std::size_t page_size = memory_.pool().tokens_per_page();
+    expected_.clear();
+    for (const request& row : running_) {
+      for (std::size_t entry = 0; entry < row.table->pages(); ++entry)
+        expected_.contents.push_back(page_content(trace_[row.id], row.id, entry, page_size));
+      expected_.end_row();
     }
   }
 
-  // What an attention kernel does, by the exported tables alone: each row writes its new token, then reads as
-  // many pages as its length takes.
-  void attend() {
-    const auto& tables = memory_.exported();
-    const std::size_t page_size = memory_.pool().tokens_per_page();
-    for (std::size_t row = 0; row < running_.size(); ++row) {
-      const kvpage::slot_index slot = tables.slots[static_cast<std::size_t>(tables.slot_indptr[row])];
-      if (slot == kvpage::skipped_slot) continue;
-      const std::uint32_t id = running_[row].id;
-      oracle_.write(static_cast<std::size_t>(slot) / page_size,
-                    page_content(trace_[id], id, running_[row].table->pages() - 1, page_size));
-    }
-    for (std::size_t row = 0; row < running_.size(); ++row) {
-      const auto length = static_cast<std::size_t>(tables.seq_lens[row]);
-      const std::uint32_t id = running_[row].id;
-      const std::span from = std::span{tables.indices}.subspan(static_cast<std::size_t>(tables.indptr[row]));
-      const std::size_t first = length == 0 ? 0 : kvpage::pages_behind_window(length - 1, window_, page_size);
-      for (std::size_t entry = first; entry < kvpage::pages_for(length, page_size); ++entry) {
-        report_.foreign_reads +=
-            entry >= from.size() ||
-            oracle_.reads_foreign(from[entry], page_content(trace_[id], id, entry, page_size));
-      }
+  // A row that did not verify was cut off before anything read it.
+  void judge(std::span<const kvpage::verdict> verdicts) {
+    for (std::size_t row = 0; row < verdicts.size(); ++row) {
+      if (verdicts[row].state == kvpage::row_state::ok) continue;
+      running_[row].failed = true;
+      if (!faults_.explains(row, verdicts[row])) ++report_.innocents_aborted;
     }
   }
 
@@ -255,17 +241,25 @@ class scheduler {
   void sum_up() {
     report_.injected = faults_.injected();
     report_.detected = faults_.detected();
-    report_.rows_verified = memory_.rows_verified();
-    report_.entries_verified = memory_.entries_verified();
+    const step_account& steps = memory_.backend().account();
+    report_.rows_verified = steps.rows_verified;
+    report_.entries_verified = steps.verification.units();
     report_.pages.granted = memory_.pages_granted();
     report_.pages.released = memory_.pages_released();
     report_.ns_per_page = memory_.nanoseconds_per_page();
     report_.ns_per_admitted_page = memory_.nanoseconds_per_admitted_page();
     report_.prefix = prefixes_.counts();
     report_.prefix.evicted_pages = memory_.pages_evicted();
-    report_.ns_per_entry = memory_.nanoseconds_per_entry();
-    if (report_.steps != 0)
-      report_.us_per_step = memory_.nanoseconds() / 1000 / static_cast<double>(report_.steps);
+    report_.ns_per_entry = steps.verification.nanoseconds_per_unit();
+    report_.is_timed = steps.is_timed;
+    if (report_.steps != 0) {
+      const auto per_step = [this](auto total) {
+        return static_cast<double>(total) / static_cast<double>(report_.steps);
+      };
+      report_.us_per_step = per_step(memory_.nanoseconds() / 1000);
+      report_.launches_per_step = per_step(steps.launches);
+      report_.bytes_uploaded_per_step = per_step(steps.bytes_uploaded);
+    }
     audit();
   }
 
@@ -289,7 +283,7 @@ class scheduler {
   const trace& trace_;
   std::size_t window_;
   memory memory_;
-  oracle oracle_;
+  expected_reads expected_;
   prefix_account prefixes_;
   fault_injector<memory> faults_;
 

@@ -16,32 +16,33 @@ class stopwatch {
   void measure(Block&& block) {
     const auto start = clock::now();
     const std::uint64_t done = block();
-    (done == 0 ? idle_ : working_) += clock::now() - start;
+    add(clock::now() - start, done);
+  }
+
+  // A block whose time was taken elsewhere.
+  void add(std::chrono::duration<double, std::nano> time, std::uint64_t done) {
+    (done == 0 ? idle_ : working_) += time;
     units_ += done;
   }
 
-  [[nodiscard]] double nanoseconds() const { return in_nanoseconds(working_ + idle_); }
+  [[nodiscard]] double nanoseconds() const { return (working_ + idle_).count(); }
   [[nodiscard]] double nanoseconds_per_unit() const { return nanoseconds_per_unit({*this}); }
   [[nodiscard]] static double nanoseconds_per_unit(std::initializer_list<stopwatch> watches) {
-    clock::duration working{};
+    std::chrono::duration<double, std::nano> working{};
     std::uint64_t units = 0;
     for (const stopwatch& watch : watches) {
       working += watch.working_;
       units += watch.units_;
     }
-    return units == 0 ? 0 : in_nanoseconds(working) / static_cast<double>(units);
+    return units == 0 ? 0 : working.count() / static_cast<double>(units);
   }
   [[nodiscard]] std::uint64_t units() const { return units_; }
 
  private:
   using clock = std::chrono::steady_clock;
 
-  static double in_nanoseconds(clock::duration time) {
-    return std::chrono::duration<double, std::nano>(time).count();
-  }
-
-  clock::duration working_{};
-  clock::duration idle_{};
+  std::chrono::duration<double, std::nano> working_{};
+  std::chrono::duration<double, std::nano> idle_{};
   std::uint64_t units_ = 0;
 };
 

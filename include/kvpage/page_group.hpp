@@ -22,8 +22,8 @@ struct page_group_options {
 };
 
 // Leading pages that no token from position `settled` on attends to.
-[[nodiscard]] constexpr std::size_t pages_behind_window(std::size_t settled, std::size_t window,
-                                                        std::size_t tokens_per_page) noexcept {
+[[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::size_t pages_behind_window(
+    std::size_t settled, std::size_t window, std::size_t tokens_per_page) noexcept {
   return window == 0 || settled < window ? 0 : (settled - window + 1) / tokens_per_page;
 }
 

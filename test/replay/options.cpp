@@ -40,6 +40,7 @@ TEST(options, have_defaults) {
   EXPECT_EQ(chosen.page_size, 64u);
   EXPECT_TRUE(chosen.prefix_cache);
   EXPECT_EQ(chosen.window, 0u);
+  EXPECT_EQ(chosen.backend, "cpu");
   EXPECT_EQ(chosen.policy, "tagged");
   EXPECT_EQ(chosen.limit, std::nullopt);
   EXPECT_EQ(chosen.faults, replay::per_fault<std::uint64_t>{});
@@ -102,6 +103,7 @@ TEST(options, a_wrong_value_is_named_with_its_bounds) {
   EXPECT_EQ(refusal("--limit", "0"), "--limit: \"0\" is not a whole number between 1 and 100000000");
   EXPECT_EQ(refusal("--seed", "18446744073709551616"),
             "--seed: \"18446744073709551616\" is not a whole number between 0 and 18446744073709551615");
+  EXPECT_EQ(refusal("--backend", "gpu"), "--backend: gpu not in {cpu,cuda}");
   EXPECT_EQ(refusal("--policy", "tags"), "--policy: tags not in {tagged,untagged}");
   EXPECT_EQ(refusal("--element", "fp4"), "--element: fp4 not in {bf16,fp16,fp8_e4m3,fp8_e5m2}");
 }

@@ -23,6 +23,7 @@ TEST(report, json_has_these_keys_and_no_others) {
   replay::report of = good();
   of.pages.peak_live = 17;
   of.ns_per_page = 2.5;
+  of.launches_per_step = 2;
   of.prefix.cached_tokens = 640;
   of.prefix.blocks_seen = 2;
   of.prefix.blocks_found = of.prefix.blocks_missed = 1;
@@ -63,8 +64,22 @@ TEST(report, json_has_these_keys_and_no_others) {
       {"ns_per_page", 2.5},
       {"ns_per_admitted_page", 0.0},
       {"ns_per_entry", 0.0},
-      {"us_per_step", 0.0}};
+      {"us_per_step", 0.0},
+      {"launches_per_step", 2.0},
+      {"bytes_uploaded_per_step", 0.0}};
   EXPECT_EQ(json::parse(out.str()), expected);
+}
+
+TEST(report, holds_no_times_where_kernels_are_interpreted) {
+  replay::report of = good();
+  of.us_per_step = 7;
+  of.is_timed = false;
+  std::ostringstream out, table;
+  write_json(out, of);
+  for (const char* time : {"ns_per_page", "ns_per_admitted_page", "ns_per_entry", "us_per_step"})
+    EXPECT_TRUE(json::parse(out.str()).at(time).is_null()) << time;
+  write_table(table, of, {});
+  EXPECT_EQ(table.str().find("us per step"), std::string::npos);
 }
 
 TEST(report, exit_status_is_0_if_all_is_well) {

@@ -275,9 +275,15 @@ struct late_verifier {
   }
 };
 
+template <class Pool>
+using blind = replay::host_backend<Pool, blind_verifier>;
+template <class Pool>
+using misplacing = replay::host_backend<Pool, misplacing_verifier>;
+template <class Pool>
+using late = replay::host_backend<Pool, late_verifier>;
+
 TEST(replay_harness, a_blind_verifier_is_found_out) {
-  const report of =
-      replay::scheduler<bf16, kvpage::tagged, blind_verifier>(with_faults(10), requests()).run();
+  const report of = replay::scheduler<bf16, kvpage::tagged, blind>(with_faults(10), requests()).run();
   EXPECT_EQ(of.injected[fault_kind::wrong_page], 10u);
   EXPECT_EQ(of.detected[fault_kind::wrong_page], 0u);
   EXPECT_GT(of.foreign_reads, 0u);
@@ -287,14 +293,14 @@ TEST(replay_harness, a_blind_verifier_is_found_out) {
 TEST(replay_harness, blaming_an_innocent_row_is_found_out) {
   replay::options chosen = with_faults(0);
   chosen.faults[fault_kind::wrong_page] = 10;
-  const report of = replay::scheduler<bf16, kvpage::tagged, misplacing_verifier>(chosen, requests()).run();
+  const report of = replay::scheduler<bf16, kvpage::tagged, misplacing>(chosen, requests()).run();
   EXPECT_GT(of.innocents_aborted, 0u);
   EXPECT_GT(of.foreign_reads, 0u);
   EXPECT_EQ(exit_status(of, true), 1);
 }
 
 TEST(replay_harness, a_step_without_its_verification_is_not_run) {
-  replay::scheduler<bf16, kvpage::tagged, late_verifier> unverified(with_faults(0), requests());
+  replay::scheduler<bf16, kvpage::tagged, late> unverified(with_faults(0), requests());
   EXPECT_THROW((void)unverified.run(), std::logic_error);
 }
 
