@@ -1,0 +1,19 @@
+// Everything that is run against an oracle, as a type list.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "pool_subject.hpp"
+#include "table_subject.hpp"
+
+namespace kvpage_model {
+
+using two_grants = kvpage::basic_tagged<std::uint8_t, 2>;  // then a page retires
+
+using subjects =
+    testing::Types<pool_subject<kvpage::untagged>, pool_subject<kvpage::tagged>, pool_subject<two_grants>,
+                   table_subject<kvpage::untagged>, table_subject<kvpage::tagged>, table_subject<two_grants>>;
+
+}  // namespace kvpage_model
