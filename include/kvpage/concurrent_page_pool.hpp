@@ -9,7 +9,6 @@
 #include <memory_resource>
 #include <span>
 #include <thread>
-#include <vector>
 
 #include "config.hpp"
 #include "error.hpp"
