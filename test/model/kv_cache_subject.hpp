@@ -1,7 +1,6 @@
-// A kv_cache against a model of maps and vectors, driven by bytes: random ones, a fuzzer's, or the corpus.
-//
-// The model knows who holds which page, what each page was written with, what is published, and until when
-// a launched step may touch a page.  It predicts every result and judges every page after every operation.
+// A kv_cache with steps in flight.  The oracle knows who holds which page, what each page was written with,
+// what is published, and until when a launched step may touch a page: it predicts every result and judges
+// every page after every operation.
 #pragma once
 
 #include <kvpage/kv_cache.hpp>
@@ -12,11 +11,12 @@
 #include <map>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "operation.hpp"
 
 namespace kvpage_model {
 
@@ -27,62 +27,96 @@ using kvpage::request_handle;
 using kvpage::step_number;
 using kvpage::token_id;
 
-// The library and the model differ.
-struct mismatch : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-inline void check(bool holds, const char* what) {
-  if (!holds) throw mismatch(what);
-}
-
-// Every content hashes alike.
-struct always_7 {
-  template <class Symbol>
-  std::uint64_t operator()(std::uint64_t, std::span<const Symbol>) const noexcept {
-    return 7;
-  }
-};
-
 // A second page group, with a window, leaves no prefix cache.
 template <class Policy, class Hash = kvpage::prefix_hash, bool TwoGroups = false>
-struct setup {
-  using policy = Policy;
-  using hash = Hash;
-  static constexpr bool two_groups = TwoGroups;
-};
-
-// An operation is four bytes, any four: what to do, and three choices.
-inline constexpr std::size_t operation_bytes = 4;
-
-template <class Setup>
-class cache_run {
+class kv_cache_subject {
  public:
-  cache_run() : cache_(options(), listener{this}) {
+  kv_cache_subject() : cache_(options(), listener{this}) {
     for (std::size_t g = 0; g < cache_.groups(); ++g) groups_.emplace_back(cache_.pool(g).size());
   }
 
-  // Carries out all operations.  Throws mismatch.
-  void run(std::span<const std::uint8_t> bytes) {
-    for (; bytes.size() >= operation_bytes; bytes = bytes.subspan(operation_bytes)) {
-      step(bytes[0], bytes[1], bytes[2], bytes[3]);
-      judge();
+  void apply(const operation& next) {
+    const auto [what, a, b, c] = next;
+    evicted_.clear();
+    ++now_;
+    const std::size_t chosen = running_.empty() ? 0 : a % running_.size();
+    switch (what % 16) {
+      case 0:
+      case 1:
+      case 2: return admit(text_of(a, b, c), c % 4);
+      case 3: return end_dead_request(a);
+      case 4: return b % 8 == 0 ? advance_epoch() : pin(text_of(a, b, c));
+      case 5: return launch();
+      case 6: return launch();
+      case 7: return retire(b);
+      default: break;
     }
-    end_everything();
+    if (running_.empty()) return;
+    switch (what % 16) {
+      case 8:
+      case 9: return grow(running_[chosen], 1 + b % 5, c);
+      case 10: return truncate(running_[chosen], b % (max_tokens + 2));
+      case 11: return slide(running_[chosen], b % (max_tokens + 2));
+      case 12: return publish(running_[chosen], b);
+      case 13: return finish(chosen);
+      case 14: return abort(chosen);
+      default: return fork(running_[chosen]);
+    }
+  }
+
+  // Every page, every table.
+  void compare() {
+    const bool at_rest = launched_ == retired_ && fence() == launched_;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const auto held = references(g);
+      const pool_type& pool = cache_.pool(g);
+      for (page_id id = 1; id < pool.size(); ++id) {
+        page& known = at(g, id);
+        const page_state state = pool.state(id);
+        const bool published = g == 0 && is_published(id);
+        require(pool.references(id) == held[id], "another number of references");
+        require((state == page_state::live) == (held[id] != 0), "live, or not, without reason");
+        require(pool.is_published(id) == published, "published, or not, without reason");
+        require(state != page_state::cached || published, "cached without being published");
+        require(state != page_state::free || !published, "free though published");
+        if (held[id] == 0 && known.needed_until > retired_)
+          require(state == page_state::fenced, "reusable while a launched step may touch it");
+        if (at_rest) require(state != page_state::fenced, "fenced for nothing");
+        if (state == page_state::cached && known.state != page_state::cached) known.cached_since = now_;
+        known.state = state;
+      }
+      for (const request& row : running_)
+        require(std::ranges::equal(handles(row.name, g), row.pages[g]), "a table has changed");
+    }
+    note_dead_pages();
+    require(cache_.audit().clean(), "the audit finds something");
+  }
+
+  // Everything ends, and nothing may be left.
+  void audit() {
+    while (!running_.empty()) abort(running_.size() - 1);
+    pins_.clear();
+    launch();
+    retired_ = launched_;
+    cache_.retire(retired_);
+    settle();
+    compare();
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      require(cache_.pool(g).stats().live == 0 && cache_.pool(g).stats().fenced == 0, "pages have leaked");
   }
 
  private:
-  using pool_type = kvpage::page_pool<kvpage::bf16, typename Setup::policy>;
+  using pool_type = kvpage::page_pool<kvpage::bf16, Policy>;
   using handle = typename pool_type::handle;
   using table = kvpage::block_table<pool_type>;
-  static constexpr bool is_tagged = Setup::policy::is_tagged;
+  static constexpr bool is_tagged = Policy::is_tagged;
 
   struct listener {
     void operator()(const auto& event) const {
       if (event.kind == kvpage::cache_event_kind::evicted)
         for (const handle& page : event.pages) run->evicted_.push_back(page.id());
     }
-    cache_run* run;
+    kv_cache_subject* run;
   };
 
   static constexpr std::size_t page_size = 2;
@@ -97,7 +131,7 @@ class cache_run {
                                     .max_requests = max_requests,
                                     .max_tokens_per_request = max_tokens,
                                     .watermark = watermark};
-    if (Setup::two_groups) chosen.groups.push_back({.pages = 1 + 12, .window = window});
+    if (TwoGroups) chosen.groups.push_back({.pages = 1 + 12, .window = window});
     return chosen;
   }
 
@@ -129,34 +163,6 @@ class cache_run {
 
   // --- Operations ---
 
-  void step(std::uint8_t what, std::uint8_t a, std::uint8_t b, std::uint8_t c) {
-    evicted_.clear();
-    ++now_;
-    const std::size_t chosen = running_.empty() ? 0 : a % running_.size();
-    switch (what % 16) {
-      case 0:
-      case 1:
-      case 2: return admit(text_of(a, b, c), c % 4);
-      case 3: return end_dead_request(a);
-      case 4: return b % 8 == 0 ? advance_epoch() : pin(text_of(a, b, c));
-      case 5: return launch();
-      case 6: return launch();
-      case 7: return retire(b);
-      default: break;
-    }
-    if (running_.empty()) return;
-    switch (what % 16) {
-      case 8:
-      case 9: return grow(running_[chosen], 1 + b % 5, c);
-      case 10: return truncate(running_[chosen], b % (max_tokens + 2));
-      case 11: return slide(running_[chosen], b % (max_tokens + 2));
-      case 12: return publish(running_[chosen], b);
-      case 13: return finish(chosen);
-      case 14: return abort(chosen);
-      default: return fork(running_[chosen]);
-    }
-  }
-
   // Few authors and an alphabet of two: texts often share their beginnings.
   static text text_of(std::uint8_t a, std::uint8_t b, std::uint8_t c) {
     text made(1, static_cast<char>('A' + a / 3 % 2));
@@ -183,19 +189,19 @@ class cache_run {
     if (expected == errc::ok && (missing != 0 || !has_slot())) expected = errc::exhausted;
 
     const auto admitted = ask([&](const auto& prompt) { return cache_.admit(prompt, reserve); }, asked);
-    check(admitted.code == expected, "admit: another result");
-    if (expected == errc::exhausted) check(admitted.missing_pages == missing, "admit: other pages missing");
-    if (expected != errc::ok) return check(evicted_.empty(), "admit: evicted and then refused");
-    check(admitted.cached_tokens == matched.size() * page_size, "admit: matched another prefix");
+    require(admitted.code == expected, "admit: another result");
+    if (expected == errc::exhausted) require(admitted.missing_pages == missing, "admit: other pages missing");
+    if (expected != errc::ok) return require(evicted_.empty(), "admit: evicted and then refused");
+    require(admitted.cached_tokens == matched.size() * page_size, "admit: matched another prefix");
     judge_evictions(matched);
     request added{
         .name = admitted.request, .tokens = asked, .computed = admitted.cached_tokens, .epoch = epoch_};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const auto pages = handles(admitted.request, g);
-      check(pages.size() == kvpage::pages_for(tokens, page_size), "admit: another number of pages");
+      require(pages.size() == kvpage::pages_for(tokens, page_size), "admit: another number of pages");
       for (std::size_t i = 0; i < pages.size(); ++i) {
         if (g == 0 && i < matched.size()) {
-          check(pages[i].id() == matched[i], "admit: another page than the published one");
+          require(pages[i].id() == matched[i], "admit: another page than the published one");
         } else {
           take_fresh(g, pages[i]);
         }
@@ -218,13 +224,13 @@ class cache_run {
         expected = errc::exhausted;
       }
     }
-    check(cache_.grow(row.name, tokens) == expected, "grow: another result");
-    if (expected != errc::ok) return check(evicted_.empty(), "grow: evicted and then refused");
+    require(cache_.grow(row.name, tokens) == expected, "grow: another result");
+    if (expected != errc::ok) return require(evicted_.empty(), "grow: evicted and then refused");
     judge_evictions({});
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const auto pages = handles(row.name, g);
-      check(std::ranges::equal(std::span(pages).first(kept[g]), std::span(row.pages[g]).first(kept[g])),
-            "grow: changed other entries");
+      require(std::ranges::equal(std::span(pages).first(kept[g]), std::span(row.pages[g]).first(kept[g])),
+              "grow: changed other entries");
       for (const handle& fresh : std::span(pages).subspan(kept[g])) take_fresh(g, fresh);
       row.pages[g] = pages;
     }
@@ -236,7 +242,7 @@ class cache_run {
     for (std::size_t g = 0; g < groups_.size(); ++g)
       possible = possible && tokens >= row.dropped(g) * page_size;
     const step_number until = fence();
-    check(cache_.truncate(row.name, tokens) == (possible ? errc::ok : errc::outside_row), "truncate");
+    require(cache_.truncate(row.name, tokens) == (possible ? errc::ok : errc::outside_row), "truncate");
     if (!possible) return;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const std::size_t kept = kvpage::pages_for(tokens, page_size);
@@ -251,8 +257,8 @@ class cache_run {
     if (settled > row.computed && settled <= row.size()) settled = row.computed;  // else it is written behind
     const step_number until = fence();
     const bool possible = settled <= row.size();
-    check(cache_.slide(row.name, settled) == (possible ? errc::ok : errc::outside_row), "slide");
-    if (!possible || !Setup::two_groups) return;
+    require(cache_.slide(row.name, settled) == (possible ? errc::ok : errc::outside_row), "slide");
+    if (!possible || !TwoGroups) return;
     for (std::size_t i = 0; (i + 1) * page_size + window <= settled + 1; ++i) {
       handle& entry = row.pages[1][i];
       if (!entry.is_null()) need(1, entry.id(), until);
@@ -262,12 +268,12 @@ class cache_run {
 
   void publish(request& row, std::size_t computed) {
     computed = (std::min)(computed % (max_tokens + 1), row.computed);
-    const bool stale = !Setup::two_groups && row.epoch != epoch_;
+    const bool stale = !TwoGroups && row.epoch != epoch_;
     const std::size_t added = stale ? 0 : add_to_index(row, computed);
     const auto got =
         ask([&](const auto& prompt) { return cache_.publish(row.name, prompt, computed); }, row.tokens);
-    check(got.error() == (stale ? errc::stale_epoch : errc::ok), "publish: another result");
-    if (!stale) check(*got == added, "publish: another number of pages");
+    require(got.error() == (stale ? errc::stale_epoch : errc::ok), "publish: another result");
+    if (!stale) require(*got == added, "publish: another number of pages");
   }
 
   void finish(std::size_t chosen) {
@@ -276,7 +282,7 @@ class cache_run {
     row.settles_at = fence();
     const errc code =
         ask([&](const auto& prompt) { return cache_.finish(row.name, prompt, row.computed); }, row.tokens);
-    check(code == errc::ok, "finish");
+    require(code == errc::ok, "finish");
     settling_.push_back(row);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(chosen));
     settle();
@@ -286,7 +292,7 @@ class cache_run {
     request& row = running_[chosen];
     row.settles_at = fence();
     const auto left_alone = cache_.abort(row.name);
-    check(left_alone.error() == errc::ok && *left_alone == 0, "abort");
+    require(left_alone.error() == errc::ok && *left_alone == 0, "abort");
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const handle& given_up : row.pages[g]) need(g, given_up.id(), row.settles_at);
       row.pages[g].clear();
@@ -300,7 +306,7 @@ class cache_run {
     if (row.computed != row.size()) return;  // see kv_cache::fork: it would have to grow after the next step
     const errc expected = has_slot() ? errc::ok : errc::exhausted;
     const auto child = cache_.fork(row.name);
-    check(child.error() == expected, "fork: another result");
+    require(child.error() == expected, "fork: another result");
     if (expected != errc::ok) return;
     request added = row;
     added.name = *child;
@@ -316,8 +322,8 @@ class cache_run {
         sources.push_back(at(g, copy.source.id()).written);
         need(g, copy.source.id(), launched_);
         for (const auto& other : cache_.copies(g))
-          check(other.tokens == 0 || copy.tokens == 0 || other.destination != copy.source,
-                "a copy reads what another writes");
+          require(other.tokens == 0 || copy.tokens == 0 || other.destination != copy.source,
+                  "a copy reads what another writes");
       }
       for (std::size_t i = 0; i < sources.size(); ++i) {
         const auto& copy = cache_.copies(g)[i];
@@ -331,7 +337,7 @@ class cache_run {
     }
     for (const request& row : running_) {
       for_each_token(row, 0, [](const text& written, const text& expected) {
-        check(written == expected, "a row reads what is not its own");
+        require(written == expected, "a row reads what is not its own");
       });
     }
   }
@@ -344,21 +350,21 @@ class cache_run {
 
   void pin(const text& asked) {
     if (pins_.size() == 2) {
-      check(pins_.front().release() == errc::ok, "unpin");
+      require(pins_.front().release() == errc::ok, "unpin");
       pins_.erase(pins_.begin());
       return;
     }
     const std::vector<page_id> matched = match(asked);
     pins_.emplace_back(cache_.pool());
     const auto found = ask([&](const auto& prompt) { return cache_.pin(prompt, pins_.back()); }, asked);
-    check(found == matched.size() * page_size, "pin: matched another prefix");
+    require(found == matched.size() * page_size, "pin: matched another prefix");
     for (std::size_t i = 0; i < matched.size(); ++i)
-      check(pins_.back().handles()[i].id() == matched[i], "pin: another page than the published one");
+      require(pins_.back().handles()[i].id() == matched[i], "pin: another page than the published one");
   }
 
   void advance_epoch() {
     cache_.advance_epoch();
-    if (!Setup::two_groups) ++epoch_;
+    if (!TwoGroups) ++epoch_;
     published_.clear();
   }
 
@@ -366,12 +372,12 @@ class cache_run {
   void end_dead_request(std::uint8_t a) {
     if (dead_.empty()) return;
     const request_handle late = dead_[a % dead_.size()];
-    check(cache_.abort(late).error() == errc::stale_request, "a dead request was aborted");
-    check(cache_.grow(late, 1) == errc::stale_request, "a dead request grew");
-    check(cache_.table(late) == nullptr, "a dead request has a table");
+    require(cache_.abort(late).error() == errc::stale_request, "a dead request was aborted");
+    require(cache_.grow(late, 1) == errc::stale_request, "a dead request grew");
+    require(cache_.table(late) == nullptr, "a dead request has a table");
     if constexpr (is_tagged) {
       for (const handle& gone : dead_pages_)
-        check(cache_.pool().release({&gone, 1}) != errc::ok, "a dead handle released a page");
+        require(cache_.pool().release({&gone, 1}) != errc::ok, "a dead handle released a page");
     }
   }
 
@@ -380,18 +386,6 @@ class cache_run {
       dead_.push_back(settling_.front().name);
       settling_.erase(settling_.begin());
     }
-  }
-
-  void end_everything() {
-    while (!running_.empty()) abort(running_.size() - 1);
-    pins_.clear();
-    launch();
-    retired_ = launched_;
-    cache_.retire(retired_);
-    settle();
-    judge();
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-      check(cache_.pool(g).stats().live == 0 && cache_.pool(g).stats().fenced == 0, "pages have leaked");
   }
 
   // --- The index, as the model has it: published content, each with its page ---
@@ -417,7 +411,7 @@ class cache_run {
   }
 
   std::size_t add_to_index(const request& row, std::size_t computed) {
-    if (Setup::two_groups) return 0;
+    if (TwoGroups) return 0;
     std::size_t added = 0;
     for (std::size_t i = 1; i <= computed / page_size; ++i) {
       if (published_.contains(prefix(row.tokens, i))) continue;
@@ -450,16 +444,16 @@ class cache_run {
     for (const page_id id : evicted_) {
       const auto victim =
           std::ranges::find_if(published_, [&](const auto& entry) { return entry.second == id; });
-      check(victim != published_.end() && evictable(0, taken).contains(id), "evicted a page in use");
+      require(victim != published_.end() && evictable(0, taken).contains(id), "evicted a page in use");
       const auto is_leaf = [&](const text& content) {
         return std::ranges::none_of(published_, [&](const auto& entry) {
           return entry.first.size() > content.size() && entry.first.starts_with(content);
         });
       };
-      check(is_leaf(victim->first), "evicted a page before those below it");
+      require(is_leaf(victim->first), "evicted a page before those below it");
       for (const auto& [content, other] : published_) {
         if (is_leaf(content) && evictable(0, taken).contains(other))
-          check(groups_[0][id].cached_since <= groups_[0][other].cached_since, "evicted a younger page");
+          require(groups_[0][id].cached_since <= groups_[0][other].cached_since, "evicted a younger page");
       }
       published_.erase(victim);
       groups_[0][id].state = page_state::free;
@@ -470,9 +464,9 @@ class cache_run {
 
   void take_fresh(std::size_t g, handle taken) {
     page& granted = at(g, taken.id());
-    check(granted.state == page_state::free, "granted a page that was not free");
-    check(granted.needed_until <= retired_, "granted a page that a launched step may touch");
-    check(ever_granted_.insert({g, taken}).second || !is_tagged, "granted a handle twice");
+    require(granted.state == page_state::free, "granted a page that was not free");
+    require(granted.needed_until <= retired_, "granted a page that a launched step may touch");
+    require(ever_granted_.insert({g, taken}).second || !is_tagged, "granted a handle twice");
     granted = {.state = page_state::live};
   }
 
@@ -494,35 +488,6 @@ class cache_run {
 
   [[nodiscard]] bool is_shared(std::size_t g, page_id id) const {
     return references(g)[id] > 1 || (g == 0 && is_published(id));
-  }
-
-  // After every operation: every page, every table.
-  void judge() {
-    const bool at_rest = launched_ == retired_ && fence() == launched_;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const auto held = references(g);
-      const pool_type& pool = cache_.pool(g);
-      for (page_id id = 1; id < pool.size(); ++id) {
-        page& known = at(g, id);
-        const page_state state = pool.state(id);
-        const bool published = g == 0 && is_published(id);
-        check(pool.references(id) == held[id], "another number of references");
-        check((state == page_state::live) == (held[id] != 0), "live, or not, without reason");
-        check(pool.is_published(id) == published, "published, or not, without reason");
-        check(state != page_state::cached || published, "cached without being published");
-        check(state != page_state::free || !published, "free though published");
-        if (held[id] == 0 && known.needed_until > retired_)
-          check(state == page_state::fenced, "reusable while a launched step may touch it");
-        if (at_rest) check(state != page_state::fenced, "fenced for nothing");
-        if (state == page_state::cached && known.state != page_state::cached) known.cached_since = now_;
-        known.state = state;
-      }
-      for (const request& row : running_)
-        check(std::ranges::equal(handles(row.name, g), row.pages[g]), "a table has changed");
-    }
-    note_dead_pages();
-    const auto found = cache_.audit();
-    if (!found.clean()) throw mismatch("audit: " + std::string(found.finding));
   }
 
   void note_dead_pages() {
@@ -553,7 +518,7 @@ class cache_run {
 
   [[nodiscard]] std::vector<handle> handles(request_handle of, std::size_t g) const {
     const table* found = cache_.table(of, g);
-    check(found != nullptr, "no table");
+    require(found != nullptr, "no table");
     return {found->handles().begin(), found->handles().end()};
   }
 
@@ -584,7 +549,7 @@ class cache_run {
   };
 
   std::vector<page_id> evicted_;  // by the operation under way
-  kvpage::kv_cache<kvpage::bf16, typename Setup::policy, listener, token_id, typename Setup::hash> cache_;
+  kvpage::kv_cache<kvpage::bf16, Policy, listener, token_id, Hash> cache_;
   std::vector<group> groups_;
   std::vector<request> running_, settling_;
   std::vector<table> pins_;
