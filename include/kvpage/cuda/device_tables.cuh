@@ -65,7 +65,7 @@ class device_tables {
         tokens_per_page_{pool.tokens_per_page()},
         tags_(pool, options.max_changed_tags, arrays_.tag_image),
         rows_(options.max_rows, options.max_pages_per_row, options.max_changed_entries),
-        update_blocks_{detail::blocks_for(update_threads(pool.size(), options), 2)} {
+        update_blocks_{detail::blocks_for(update_threads(options), 2)} {
     batch_.reserve(options.max_rows);
   }
 
@@ -139,12 +139,11 @@ class device_tables {
   friend class verifier;
   using arrays = detail::tables_memory<handle>;
 
-  // The most that an update has to do, a warp for each row being the unit of preparing the exports.
-  [[nodiscard]] static std::uint64_t update_threads(std::uint64_t pool_pages,
-                                                    const table_options& options) noexcept {
-    const std::uint64_t for_rows = std::uint64_t{options.max_rows} * 32;
-    const std::uint64_t for_lists = (std::max)(options.max_changed_entries, options.max_slots);
-    return (std::max)({pool_pages, for_rows, for_lists});
+  // What keeps an update's threads busy: a warp for each row's exports, one thread for each change.  All of the
+  // tags travel too rarely to launch more blocks in every step.
+  [[nodiscard]] static std::uint64_t update_threads(const table_options& options) noexcept {
+    return (std::max)({std::uint64_t{options.max_rows} * 32, std::uint64_t{options.max_slots},
+                       std::uint64_t{options.max_changed_entries}, std::uint64_t{options.max_changed_tags}});
   }
 
   [[nodiscard]] errc add_row(batch_row row) noexcept;

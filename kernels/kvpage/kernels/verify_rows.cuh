@@ -95,11 +95,10 @@ __device__ std::uint32_t check_chunk(const cuda::device_batch<Handle>& batch, co
 #pragma unroll
   for (std::uint32_t k = 0; k < per_thread; ++k) {
     const std::uint32_t position = first + k * cuda::block_threads;
+    if (position >= row.pages) break;
     if (first_bad == no_position && !entries[k].holds(batch.pool_pages)) first_bad = position;
-    if (position < row.pages) {
-      if (out.d_indices != nullptr) out.d_indices[row.pages_before + position] = entries[k].page;
-      if (out.d_padded != nullptr) out.d_padded[row_index * out.padded_width + position] = entries[k].page;
-    }
+    if (out.d_indices != nullptr) out.d_indices[row.pages_before + position] = entries[k].page;
+    if (out.d_padded != nullptr) out.d_padded[row_index * out.padded_width + position] = entries[k].page;
   }
   return first_bad;
 }
