@@ -154,8 +154,9 @@ class block_table {
   // many were left alone: 0, unless somebody released this table's pages behind its back.  O(pages()).
   std::size_t abandon(step_number fence = 0) noexcept {
     std::size_t left_alone = 0;
-    for (const handle& page : handles().subspan(dropped_)) {
-      if (pool_->release_after({&page, 1}, fence) != errc::ok) ++left_alone;
+    for (std::size_t i = pages_.size();
+         i-- > dropped_;) {  // prefixes are evicted in this order: from the end
+      if (pool_->release_after({&pages_[i], 1}, fence) != errc::ok) ++left_alone;
     }
     clear();
     return left_alone;

@@ -31,7 +31,7 @@ using prefix_epoch = std::uint64_t;
 // released first.  A prefix is pinned by holding the table that match_and_retain filled.  Pages under a
 // fence (see page_pool::release_after) are not matched until the step has retired.
 //
-// Memory, all of it allocated by the constructor but for salts: per page of the pool 56 bytes and its
+// Memory, all of it allocated by the constructor but for salts: per page of the pool 80 bytes and its
 // symbols.  Not for several threads, no more than the pool.
 template <class Pool, class Symbol = token_id, class Hash = prefix_hash>
 class prefix_index {
