@@ -1,6 +1,7 @@
 // What an engineer who needs neither element types nor integrity policies would write instead of page_pool,
 // block_table and decode_batch: page ids, no template, no tag anywhere, and the same checks.  What a policy
-// does not reach (the ring of free pages, a page's use, the fences) is taken from the library.
+// does not reach (the ring of free pages, a page's use, the fences) is taken from the library.  Whoever changes a
+// check in the library changes it here.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +69,8 @@ class pool {
   errc check_room(std::size_t pages) const noexcept {
     return pages <= free_.size() ? errc::ok : refuse_grant(pages);
   }
-  bool is_exclusive(std::uint32_t id) const noexcept { return uses_[id].is_exclusive(); }
+  std::uint32_t references(std::uint32_t id) const noexcept { return uses_[id].references(); }
+  bool is_published(std::uint32_t id) const noexcept { return uses_[id].is_published(); }
   std::uint32_t tokens_per_page() const noexcept { return tokens_per_page_; }
 
  private:
@@ -136,7 +138,9 @@ class table {
 
  private:
   bool writes_shared_page(std::size_t tokens) const noexcept {
-    return tokens != 0 && tokens_ % tokens_per_page() != 0 && !pool_->is_exclusive(pages_.back().id());
+    if (tokens == 0 || tokens_ % tokens_per_page() == 0) return false;
+    const std::uint32_t last = pages_.back().id();
+    return pool_->references(last) > 1 || pool_->is_published(last);
   }
 
   errc grow(std::size_t tokens, std::size_t kept) {
