@@ -124,7 +124,8 @@ struct small_float {
   // From float's bits to the format's; a carry out of the mantissa makes the exponent the right one.
   KVPAGE_HOST_DEVICE static constexpr std::int32_t round_mantissa(std::int32_t magnitude) noexcept {
     const std::int32_t rebiased = magnitude - rebias;
-    return (rebiased + ((1 << (shift - 1)) - 1) + ((rebiased >> shift) & 1)) >> shift;
+    const std::uint32_t half = (1u << (shift - 1)) - 1 + (static_cast<std::uint32_t>(rebiased >> shift) & 1u);
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(rebiased) + half) >> shift;  // NaN wraps
   }
 };
 
