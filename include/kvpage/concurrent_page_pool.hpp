@@ -37,17 +37,19 @@ class spin_lock {
       if (attempts >= 64) std::this_thread::yield();
     }
   }
+  [[nodiscard]] bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:
   std::atomic<bool> taken_ = false;
 };
 
-// A number of the calling thread, the same for its whole life.
-[[nodiscard]] inline std::size_t thread_number() noexcept {
+// Which shard the calling thread tries first, in every pool, modulo the pool's shards.  Threads start at
+// different ones, and move on where they meet another.
+[[nodiscard]] inline std::size_t& home_of_this_thread() noexcept {
   static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t number = next.fetch_add(1, std::memory_order_relaxed);
-  return number;
+  thread_local std::size_t home = next.fetch_add(1, std::memory_order_relaxed);
+  return home;
 }
 
 }  // namespace detail
@@ -55,8 +57,8 @@ class spin_lock {
 // page_pool's grants, references and checks, with the same meanings and errors, for several threads.
 //
 // Pages are dealt to shards by their number; each shard has a lock and a stack of its free pages (LIFO).
-// A thread allocates from its own shard while that has enough, from any other that has enough otherwise, and
-// from several at once before it reports `exhausted`: so that answer is as exact as page_pool's.  Whoever
+// A thread allocates from the shard it used last while that has enough and nobody else is there, from any
+// other otherwise, and from several at once before it reports `exhausted`: so that answer is as exact as page_pool's.  Whoever
 // releases a page takes the lock of the page's shard; nothing is kept for a thread, so a thread that ends
 // leaves nothing behind.  Memory a page: as page_pool, and a few hundred bytes.
 //
@@ -188,13 +190,16 @@ concurrent_page_pool<E, P>::concurrent_page_pool(const concurrent_pool_options& 
 
 template <element E, integrity_policy P>
 errc concurrent_page_pool<E, P>::allocate(std::span<handle> out) noexcept {
-  const std::size_t home = detail::thread_number();
+  std::size_t& home = detail::home_of_this_thread();
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const std::size_t s = (home + i) % shards_.size();
-    if (shards_[s].free.load(std::memory_order_relaxed) < out.size()) continue;
-    const guard locked = lock(shard_set{1} << s);
-    if (shards_[s].free.load(std::memory_order_relaxed) < out.size()) continue;
-    take(s, out);
+    shard& tried = shards_[s];
+    if (tried.free.load(std::memory_order_relaxed) < out.size() || !tried.lock.try_lock()) continue;
+    const bool enough = tried.free.load(std::memory_order_relaxed) >= out.size();
+    if (enough) take(s, out);
+    tried.lock.unlock();
+    if (!enough) continue;
+    home = s;
     return errc::ok;
   }
   return allocate_from_several(out);
