@@ -82,6 +82,10 @@ struct problem {
 
   void answer(const kvpage::page_shape& shape, const std::vector<float>& keys,
               const std::vector<float>& values, std::size_t length) {
+    if (length == 0) {  // there are no keys to point into
+      answers.resize(answers.size() + std::size_t{heads.query_heads} * heads.value_dim);
+      return;
+    }
     for (std::size_t head = 0; head < heads.query_heads; ++head) {
       const std::size_t kv_head = head / (heads.query_heads / shape.heads());
       const float* const query = queries.data() + answers.size() / heads.value_dim * shape.dim();
