@@ -2,6 +2,7 @@
 option(KVPAGE_BUILD_TESTS "Build kvpage's tests" ${PROJECT_IS_TOP_LEVEL})
 option(KVPAGE_BUILD_EXAMPLES "Build kvpage's examples" ${PROJECT_IS_TOP_LEVEL})
 option(KVPAGE_BUILD_BENCH "Build kvpage's benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(KVPAGE_BUILD_FUZZERS "Build the fuzzer of the model tests; needs clang" OFF)
 option(KVPAGE_INSTALL "Install kvpage's headers and CMake package" ${PROJECT_IS_TOP_LEVEL})
 
 # AUTO takes the CUDA half if there is an nvcc, and never when kvpage is a part of another project.

@@ -93,9 +93,18 @@ class pool_oracle {
     const errc generation = expected_generation(h);
     if (generation != errc::ok) return generation;
     if (pool_.state(h.id()) != state::cached) return errc::double_release;
-    pages_[h.id()].references = 1;
+    return take_cached(h);
+  }
+
+  // The index has revived a page.
+  [[nodiscard]] errc take_cached(handle h) {
+    page& p = pages_[h.id()];
+    if (!p.is_published || p.references != 0 || p.waits_for > retired_) return errc::double_release;
+    p.references = 1;
     return errc::ok;
   }
+
+  [[nodiscard]] bool is_last_grant(kvpage::page_id id) const { return pages_[id].grants == max_grants; }
 
   // The pool's accounts and every page of it.
   void compare() const {
