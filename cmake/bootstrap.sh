@@ -7,7 +7,8 @@ set -euo pipefail
 wanted=(cmake:cmake ninja-build:ninja g++:g++ libmsgsl-dev: libgtest-dev: libbenchmark-dev: nlohmann-json3-dev:
   libcli11-dev:)
 if [[ ${1-} == --ci ]]; then
-  wanted+=(clang:clang++ libclang-rt-dev: clang-format:clang-format clang-tidy:clang-tidy make:make)
+  wanted+=(clang:clang++ libclang-rt-dev: clang-format:clang-format clang-tidy:clang-tidy make:make
+    python3:python3 valgrind:valgrind)
 fi
 
 if ! command -v apt-get >/dev/null; then

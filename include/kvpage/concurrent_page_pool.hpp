@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory_resource>
 #include <span>
-#include <thread>
 
 #include "config.hpp"
 #include "error.hpp"
@@ -17,6 +16,7 @@
 #include "page_handle.hpp"
 #include "page_record.hpp"
 #include "page_references.hpp"
+#include "pool_shards.hpp"
 
 namespace kvpage::inline v0 {
 
@@ -27,40 +27,13 @@ struct concurrent_pool_options {
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
 };
 
-namespace detail {
-
-// Spins, then yields: it is held for the length of one call.
-class spin_lock {
- public:
-  void lock() noexcept {
-    for (int attempts = 0; taken_.exchange(true, std::memory_order_acquire); ++attempts) {
-      if (attempts >= 64) std::this_thread::yield();
-    }
-  }
-  [[nodiscard]] bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
-  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> taken_ = false;
-};
-
-// Which shard the calling thread tries first, in every pool, modulo the pool's shards.  Threads start at
-// different ones, and move on where they meet another.
-[[nodiscard]] inline std::size_t& home_of_this_thread() noexcept {
-  static std::atomic<std::size_t> next{0};
-  thread_local std::size_t home = next.fetch_add(1, std::memory_order_relaxed);
-  return home;
-}
-
-}  // namespace detail
-
 // page_pool's grants, references and checks, with the same meanings and errors, for several threads.
 //
 // Pages are dealt to shards by their number; each shard has a lock and a stack of its free pages (LIFO).
 // A thread allocates from the shard it used last while that has enough and nobody else is there, from any
-// other otherwise, and from several at once before it reports `exhausted`: so that answer is as exact as page_pool's.  Whoever
-// releases a page takes the lock of the page's shard; nothing is kept for a thread, so a thread that ends
-// leaves nothing behind.  Memory a page: as page_pool, and a few hundred bytes.
+// other otherwise, and from all of them before it reports `exhausted`: that answer is as exact as page_pool's.
+// Whoever releases a page takes the lock of the page's shard; nothing is kept for a thread, so a thread that
+// ends leaves nothing behind.  Memory a page: as page_pool, and a few hundred bytes.
 //
 // Not here, because they belong to the scheduler's own pool: fences, published pages, tag journals.  A
 // transfer holds a reference instead.
@@ -95,38 +68,9 @@ class concurrent_page_pool {
  private:
   using record = detail::page_record<P>;
   using page_use = detail::page_use;
-  using shard_set = std::uint64_t;  // bit s: shard s
+  using shard_set = detail::shard_set;
 
-  // A cache line each, so that neighbours do not slow each other down.
-  struct alignas(64) shard {
-    detail::spin_lock lock;
-    std::atomic<std::uint32_t> free{
-        0};  // pages in its stack; changed under the lock, read by anyone as a hint
-    std::uint32_t retired = 0;
-  };
-
-  // The locks of a set of shards, taken in ascending order, which is why two threads cannot wait in a circle.
-  class guard {
-   public:
-    guard(std::span<shard> shards, shard_set set) noexcept : shards_{shards}, set_{set} {
-      for (shard_set left = set_; left != 0; left &= left - 1) at(left).lock.lock();
-    }
-    ~guard() {
-      for (shard_set left = set_; left != 0; left &= left - 1) at(left).lock.unlock();
-    }
-    guard(const guard&) = delete;
-    guard& operator=(const guard&) = delete;
-
-   private:
-    [[nodiscard]] shard& at(shard_set left) const noexcept {
-      return shards_[static_cast<std::size_t>(std::countr_zero(left))];
-    }
-
-    std::span<shard> shards_;
-    shard_set set_;
-  };
-
-  [[nodiscard]] guard lock(shard_set set) const noexcept { return guard{shards_, set}; }
+  [[nodiscard]] detail::shard_guard lock(shard_set set) const noexcept { return {shards_, set}; }
   [[nodiscard]] shard_set all_shards() const noexcept { return ~shard_set{0} >> (64 - shards_.size()); }
 
   // Dealt in blocks whose records fill whole cache lines: two shards never write to the same one.  Ids
@@ -158,7 +102,7 @@ class concurrent_page_pool {
   [[nodiscard]] pool_stats stats_locked() const noexcept;
 
   detail::fixed_array<record> records_;
-  mutable detail::fixed_array<shard> shards_;
+  mutable detail::fixed_array<detail::pool_shard> shards_;
   detail::fixed_array<page_id> stacks_;  // one after the other, each with room for all of its shard's pages
   std::uint32_t tokens_per_page_;
 };
@@ -193,7 +137,7 @@ errc concurrent_page_pool<E, P>::allocate(std::span<handle> out) noexcept {
   std::size_t& home = detail::home_of_this_thread();
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const std::size_t s = (home + i) % shards_.size();
-    shard& tried = shards_[s];
+    detail::pool_shard& tried = shards_[s];
     if (tried.free.load(std::memory_order_relaxed) < out.size() || !tried.lock.try_lock()) continue;
     const bool enough = tried.free.load(std::memory_order_relaxed) >= out.size();
     if (enough) take(s, out);
@@ -219,7 +163,7 @@ void concurrent_page_pool<E, P>::take(std::size_t s, std::span<handle> out) noex
 
 template <element E, integrity_policy P>
 errc concurrent_page_pool<E, P>::allocate_from_several(std::span<handle> out) noexcept {
-  const guard locked = lock(all_shards());
+  const auto locked = lock(all_shards());
   const pool_stats now = stats_locked();
   if (out.size() > now.free)
     return out.size() > capacity() - now.retired ? errc::never_fits : errc::exhausted;
@@ -236,7 +180,7 @@ errc concurrent_page_pool<E, P>::allocate_from_several(std::span<handle> out) no
 
 template <element E, integrity_policy P>
 errc concurrent_page_pool<E, P>::retain(std::span<const handle> pages) noexcept {
-  const guard locked = lock(shards_of(pages));
+  const auto locked = lock(shards_of(pages));
   const std::span<record> records{records_};
   for (std::size_t i = 0; i < pages.size(); ++i) {
     if (detail::add_reference(records, pages[i])) [[likely]]
@@ -253,7 +197,7 @@ errc concurrent_page_pool<E, P>::release(std::span<const handle> pages) noexcept
   if (pages.empty()) return errc::ok;
   {  // the pages of one grant lie in one shard, but for the last grants before the pool is exhausted
     const std::size_t s = shard_of(pages[0].id());
-    const guard locked = lock(shard_set{1} << s);
+    const auto locked = lock(shard_set{1} << s);
     const std::size_t done = drop_in_shard(s, pages);
     if (done == pages.size()) return errc::ok;
     undo_drops(pages.first(done));
@@ -263,7 +207,7 @@ errc concurrent_page_pool<E, P>::release(std::span<const handle> pages) noexcept
 
 template <element E, integrity_policy P>
 errc concurrent_page_pool<E, P>::release_from_several(std::span<const handle> pages) noexcept {
-  const guard locked = lock(shards_of(pages));
+  const auto locked = lock(shards_of(pages));
   std::size_t done = 0;
   while (done < pages.size()) {
     const std::size_t dropped = drop_in_shard(shard_of(pages[done].id()), pages.subspan(done));
@@ -315,7 +259,7 @@ template <element E, integrity_policy P>
 void concurrent_page_pool<E, P>::undo_drops(std::span<const handle> pages) noexcept {
   for (const handle& page : pages) {
     record& dropped = records_[page.id()];
-    shard& its_shard = shards_[shard_of(page.id())];
+    detail::pool_shard& its_shard = shards_[shard_of(page.id())];
     switch (dropped.use.state()) {
       case page_state::live: dropped.use = dropped.use.more(); continue;
       case page_state::free: its_shard.free.fetch_sub(1, std::memory_order_relaxed); break;
@@ -341,7 +285,7 @@ errc concurrent_page_pool<E, P>::why_refused(handle page) const noexcept {
 
 template <element E, integrity_policy P>
 errc concurrent_page_pool<E, P>::check(handle page) const noexcept {
-  const guard locked = lock(shards_of({&page, 1}));
+  const auto locked = lock(shards_of({&page, 1}));
   return why_refused(page);
 }
 
@@ -350,7 +294,7 @@ errc concurrent_page_pool<E, P>::check(handle page) const noexcept {
 template <element E, integrity_policy P>
 pool_stats concurrent_page_pool<E, P>::stats_locked() const noexcept {
   pool_stats stats{.capacity = capacity()};
-  for (const shard& s : shards_) {
+  for (const detail::pool_shard& s : shards_) {
     stats.free += s.free.load(std::memory_order_relaxed);
     stats.retired += s.retired;
   }
@@ -360,13 +304,13 @@ pool_stats concurrent_page_pool<E, P>::stats_locked() const noexcept {
 
 template <element E, integrity_policy P>
 pool_stats concurrent_page_pool<E, P>::stats() const noexcept {
-  const guard locked = lock(all_shards());
+  const auto locked = lock(all_shards());
   return stats_locked();
 }
 
 template <element E, integrity_policy P>
 pool_audit concurrent_page_pool<E, P>::audit() const {
-  const guard locked = lock(all_shards());
+  const auto locked = lock(all_shards());
   detail::page_auditor<P> auditor(records_);
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     for (std::uint32_t i = 0; i < shards_[s].free.load(std::memory_order_relaxed); ++i)
