@@ -110,7 +110,6 @@ class engine_memory {
       if (cache_.slide(row.handle, computed) != kvpage::errc::ok) return std::size_t{0};
       return row.table->dropped_pages() - before;
     });
-    released_ += row.table->dropped_pages() - before;
   }
 
   // Takes back the pages of a row that is done or preempted; they can be found again, as far as `computed`.
@@ -128,10 +127,8 @@ class engine_memory {
   // Takes back every page that is still the row's own.
   void abort(request& row) {
     returns_.measure([&] {
-      std::size_t held = row.table->pages() - row.table->dropped_pages();
-      held -= cache_.abort(row.handle).value();
-      released_ += held;
-      return held;
+      const std::size_t held = row.table->pages() - row.table->dropped_pages();
+      return held - cache_.abort(row.handle).value();
     });
     row.ended = true;
   }
@@ -201,9 +198,8 @@ class engine_memory {
 
   void hear(const auto& event) {
     if (event.kind == kvpage::cache_event_kind::evicted) evicted_ += event.pages.size();
-    if (event.kind != kvpage::cache_event_kind::released) return;
-    for (const handle& page : event.pages)  // untagged: some may have been given up behind the row's back
-      released_ += pool().references(page.id()) != 0 && pool().check(page) == kvpage::errc::ok;
+    if (event.kind == kvpage::cache_event_kind::released || event.kind == kvpage::cache_event_kind::aborted)
+      released_ += event.pages.size();
   }
 
   void retire(kvpage::step_number step) {

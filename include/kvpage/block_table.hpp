@@ -151,15 +151,25 @@ class block_table {
 
   // Empties the table whatever it holds: releases the pages that are still its own and leaves alone those
   // that no longer are (under `tagged`; untagged, another request's reference may be hit).  Returns how
-  // many were left alone: 0, unless somebody released this table's pages behind its back.  O(pages()).
-  std::size_t abandon(step_number fence = 0) noexcept {
+  // many were left alone: 0, unless somebody released this table's pages behind its back.  Calls
+  // on_released(pages) with those released, a run of neighbours at a time.  O(pages()).
+  template <class OnReleased>
+  std::size_t abandon(step_number fence, OnReleased&& on_released) noexcept {
     std::size_t left_alone = 0;
+    std::size_t end = pages_.size();  // of the run that is being released
     for (std::size_t i = pages_.size();
          i-- > dropped_;) {  // prefixes are evicted in this order: from the end
-      if (pool_->release_after({&pages_[i], 1}, fence) != errc::ok) ++left_alone;
+      if (pool_->release_after({&pages_[i], 1}, fence) == errc::ok) continue;
+      ++left_alone;
+      on_released(handles().subspan(i + 1, end - i - 1));
+      end = i;
     }
+    on_released(handles().subspan(dropped_, end - dropped_));
     clear();
     return left_alone;
+  }
+  std::size_t abandon(step_number fence = 0) noexcept {
+    return abandon(fence, [](std::span<const handle>) {});
   }
 
   // Where the token at `position` lies.  outside_row: at or past tokens(), or in the dropped front.  O(1).

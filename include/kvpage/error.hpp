@@ -36,8 +36,8 @@ enum class errc : std::uint8_t {
   stale_epoch,         // computed before the epoch advanced (other weights): not publishable any more
   batch_full,          // more rows, entries or slots than the batch has room for
   row_too_long,        // a row has more pages than the exported table is wide
-  not_ready,           // the device has not read yet what this would overwrite; may succeed a step later
-  buffer_too_small,    // the caller's buffer holds fewer elements than the call writes
+  not_ready,         // has to wait for a step to write or read what this depends on; may succeed a step later
+  buffer_too_small,  // the caller's buffer holds fewer elements than the call writes
 };
 
 [[nodiscard]] constexpr std::string_view to_string(errc code) noexcept {
@@ -56,7 +56,7 @@ enum class errc : std::uint8_t {
     case errc::stale_epoch: return "stale epoch: computed before the epoch advanced";
     case errc::batch_full: return "batch full: more rows, entries or slots than planned";
     case errc::row_too_long: return "row too long: more pages than the table is wide";
-    case errc::not_ready: return "not ready: the device has not read yet what this would overwrite";
+    case errc::not_ready: return "not ready: a step has yet to write or read what this depends on";
     case errc::buffer_too_small: return "buffer too small";
   }
   return "unknown error";

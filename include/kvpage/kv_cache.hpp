@@ -21,6 +21,7 @@
 #include "prefix_index.hpp"
 #include "prompt.hpp"
 #include "request_slots.hpp"
+#include "written_tokens.hpp"
 
 namespace kvpage::inline v0 {
 
@@ -48,9 +49,11 @@ struct admission {
 // groups; a request_handle of a request that has ended gives stale_request.
 //
 // Steps order everything.  The engine says launched(n) when step n is enqueued and retire(n) when it is
-// known to have finished.  What a launched step may touch is not reused before that step has retired: pages
-// given up early are fenced, a finished request keeps its pages (where others can still match them), and
-// the slot of a request that ended is not given to another.
+// known to have finished; numbers may be left out.  What a launched step may touch is not reused before that
+// step has retired: pages given up early are fenced, a finished request keeps its pages (where others can
+// still match them), and the slot of a request that ended is not given to another.  Nothing waits for a step
+// that has not been launched.  So between reading the tables and copies() for a step and launched(), no
+// request may end or shrink.
 //
 // Events go to `Listener`, a callable that takes a cache_event.  Not for several threads.
 template <element E, integrity_policy P, class Listener = ignore_events, class Symbol = token_id,
@@ -75,8 +78,11 @@ class kv_cache {
   // O(pages of the text).
   [[nodiscard]] admission admit(const prompt_type& text, std::size_t reserve = 0);
 
-  // Makes room for `tokens` more tokens; may evict, and may add to copies().
-  //   as block_table::append; never_fits also: beyond max_tokens_per_request.
+  // Makes room for `tokens` more tokens; may evict, and may add to copies(): if the last page is partly
+  // filled, and shared.  A published one that the request alone holds, with nothing published below it, is
+  // withdrawn instead, and written in place.
+  //   as block_table::append; never_fits also: beyond max_tokens_per_request; not_ready: the page to be copied
+  //   holds tokens that are the next step's to write (granted since the last launched()).
   [[nodiscard]] errc grow(request_handle request, std::size_t tokens);
 
   // Keeps the first `tokens` tokens, as after rejected speculation.  As block_table::truncate.
@@ -86,14 +92,16 @@ class kv_cache {
   // be truncated any more.  outside_row: more than the request's tokens.
   [[nodiscard]] errc slide(request_handle request, std::size_t settled);
 
-  // A second request over the same pages; both copy a shared last page before they write to it.  The copy
-  // has what launched steps have written there: a fork that shares tokens of the step to come grows after it.
+  // A second request over the same pages; both copy a shared last page before they write to it, once its
+  // tokens have been written (see grow).  An engine that spreads a prompt over several steps sees to that
+  // itself: it forks after the last of them, or grows neither request before.
   // Also what a transfer holds while it reads: ending the fork ends the transfer.
   //   exhausted: no slot is free; otherwise as page_pool::retain.
   [[nodiscard]] result<request_handle> fork(request_handle request);
 
   // Publishes the full pages among the first `computed` tokens: as prefix_index::publish, in the epoch in
-  // which the request was admitted.  0 without a prefix cache.
+  // which the request was admitted, and up to the first page that is yet to be copied to.  0 without a prefix
+  // cache.
   [[nodiscard]] result<std::size_t> publish(request_handle request, const prompt_type& text,
                                             std::size_t computed);
 
@@ -112,16 +120,15 @@ class kv_cache {
 
   // --- Steps ---
 
-  // What must be copied, by the step to come, before its tokens are written: in any order, copies of no
-  // tokens being passed over, as storage operations have it.
+  // What must be copied, by the step to come, before its tokens are written: in any order.
   [[nodiscard]] std::span<const page_copy<handle>> copies(std::size_t group = 0) const noexcept {
-    return groups_[group].copies;
+    return groups_[group].copies.view();
   }
 
-  // `step` has been enqueued, copies() before it.  Steps ascend.
+  // `step` has been enqueued, copies() before it.  Numbers ascend.
   void launched(step_number step) noexcept;
 
-  // All steps up to and including `step` have finished.
+  // All steps up to and including `step`, which is at most the newest launched, have finished.
   void retire(step_number step) noexcept;
 
   // --- The prefix cache ---
@@ -152,11 +159,11 @@ class kv_cache {
   using group_type = detail::page_group<pool_type>;
   using index_type = prefix_index<pool_type, Symbol, Hash>;
 
-  // The newest step that may touch what is given up now: the next one, if it has copies to begin with.
-  [[nodiscard]] step_number fence() const noexcept {
-    const bool copying = std::ranges::any_of(groups_, [](const group_type& g) { return !g.copies.empty(); });
-    return launched_ + copying;
-  }
+  // What the cache knows of a request besides its tables.
+  struct request_state {
+    prefix_epoch epoch = 0;  // in which it was admitted
+    detail::written_tokens written;
+  };
 
   [[nodiscard]] static const kv_cache_options& checked(const kv_cache_options& options) {
     detail::require_between("kv_cache: groups", options.groups.size(), 1, 64);
@@ -175,7 +182,12 @@ class kv_cache {
   [[nodiscard]] static std::size_t most_grantable(const group_type& group) noexcept {
     return group.pool.capacity() - group.pool.stats().retired;
   }
+  // Whether the table's last page can be written to because nobody needs it published.
+  [[nodiscard]] bool can_withdraw_last(const table_type& table) const noexcept {
+    return index_ && index_->can_withdraw(table.handles().back());
+  }
   void append(group_type& group, request_handle request, std::size_t tokens);
+  void give_up_from(group_type& group, request_handle request, std::size_t tokens);
   void end(request_handle request) noexcept;
   void settle() noexcept;
 
@@ -192,7 +204,7 @@ class kv_cache {
   std::pmr::deque<group_type> groups_;  // a deque, because pools stay where they are
   std::optional<index_type> index_;
   detail::request_slots slots_;
-  std::pmr::vector<prefix_epoch> epochs_;  // per slot
+  std::pmr::vector<request_state> states_;  // per slot
   [[no_unique_address]] Listener listener_;
 };
 
@@ -203,7 +215,7 @@ kv_cache<E, P, Listener, Symbol, Hash>::kv_cache(const kv_cache_options& options
       watermark_{options.watermark},
       groups_(options.memory),
       slots_(options.max_requests, options.memory),
-      epochs_(options.max_requests, options.memory),
+      states_(options.max_requests, options.memory),
       listener_{std::move(listener)} {
   for (const page_group_options& group : options.groups) {
     const pool_options pool{group.pages, options.tokens_per_page, options.reuse, options.memory};
@@ -234,8 +246,8 @@ admission kv_cache<E, P, Listener, Symbol, Hash>::admit(const prompt_type& text,
   if (!request) return {.code = errc::exhausted};
 
   // ... then take: from here on nothing can fail.
-  epochs_[request->slot] = index_ ? index_->epoch() : 0;
   const std::size_t cached = index_ ? index_->take(found, groups_[0].tables[request->slot]) : 0;
+  states_[request->slot] = {index_ ? index_->epoch() : 0, {cached, launched_}};
   for (group_type& group : groups_) append(group, *request, text.tokens - cached);
   return {.request = *request, .cached_tokens = cached};
 }
@@ -243,15 +255,24 @@ admission kv_cache<E, P, Listener, Symbol, Hash>::admit(const prompt_type& text,
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
 errc kv_cache<E, P, Listener, Symbol, Hash>::grow(request_handle request, std::size_t tokens) {
   if (!slots_.is_current(request)) return errc::stale_request;
-  if (tokens > max_tokens_ - groups_[0].tables[request.slot].tokens()) return errc::never_fits;
+  detail::written_tokens& written = states_[request.slot].written;
+  const std::size_t held = groups_[0].tables[request.slot].tokens();
+  if (tokens > max_tokens_ - held) return errc::never_fits;
   for (group_type& group : groups_) {
     const table_type& table = group.tables[request.slot];
-    if (table.writes_shared_page(tokens)) KVPAGE_TRY(group.check(table, table.pages() - 1, 1));
-    const std::size_t wanted = table.pages_to_append(tokens);
+    std::size_t wanted = table.pages_to_append(tokens);
+    if (table.writes_shared_page(tokens)) {
+      KVPAGE_TRY(group.check(table, table.pages() - 1, 1));
+      if (can_withdraw_last(table))
+        --wanted;
+      else if (!written.are_all(held, launched_))
+        return errc::not_ready;
+    }
     const std::size_t held_then = pages_for(table.tokens() + tokens, table.tokens_per_page());
     if (held_then - table.dropped_pages() > most_grantable(group)) return errc::never_fits;
     if (wanted > grantable(group)) return errc::exhausted;
   }
+  written.before_growth(held, launched_);
   for (group_type& group : groups_) append(group, request, tokens);
   return errc::ok;
 }
@@ -261,6 +282,10 @@ template <element E, integrity_policy P, class Listener, class Symbol, class Has
 void kv_cache<E, P, Listener, Symbol, Hash>::append(group_type& group, request_handle request,
                                                     std::size_t tokens) {
   table_type& table = group.tables[request.slot];
+  if (table.writes_shared_page(tokens) && can_withdraw_last(table)) {
+    tell(cache_event_kind::withdrawn, group, request, table.handles().last(1));
+    index_->withdraw(table.handles().back());
+  }
   const std::size_t wanted = table.pages_to_append(tokens);
   const std::size_t free = group.pool.stats().free;
   if (wanted > free)
@@ -270,7 +295,10 @@ void kv_cache<E, P, Listener, Symbol, Hash>::append(group_type& group, request_h
   page_copy<handle> copy;
   const errc code = table.append(tokens, copy);
   Ensures(code == errc::ok);
-  if (copy.tokens != 0) group.owe(copy, launched_ + 1);
+  if (copy.tokens != 0) {
+    tell(cache_event_kind::released, group, request, {&copy.source, 1});
+    group.copies.add(group.pool, copy, launched_);
+  }
   tell(cache_event_kind::granted, group, request, table.handles().last(wanted));
 }
 
@@ -284,12 +312,21 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::truncate(request_handle request, st
       return errc::outside_row;
     KVPAGE_TRY(group.check(table, kept, table.pages() - kept));
   }
-  for (group_type& group : groups_) {
-    const errc code = group.tables[request.slot].truncate(tokens, fence());
-    Ensures(code == errc::ok);
-    group.drop_needless_copies();
-  }
+  states_[request.slot].written.after_truncation(tokens);
+  for (group_type& group : groups_) give_up_from(group, request, tokens);
   return errc::ok;
+}
+
+// Truncates the table in a group where that is known to be possible.
+template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
+void kv_cache<E, P, Listener, Symbol, Hash>::give_up_from(group_type& group, request_handle request,
+                                                          std::size_t tokens) {
+  table_type& table = group.tables[request.slot];
+  tell(cache_event_kind::released, group, request,
+       table.handles().subspan(pages_for(tokens, table.tokens_per_page())));
+  const errc code = table.truncate(tokens, launched_);
+  Ensures(code == errc::ok);
+  group.copies.drop_needless(group.pool, launched_);
 }
 
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
@@ -302,9 +339,11 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::slide(request_handle request, std::
   }
   for (group_type& group : groups_) {
     table_type& table = group.tables[request.slot];
-    const errc code = table.drop_front(group.pages_to_drop(table, settled), fence());
+    const std::size_t behind = group.pages_to_drop(table, settled);
+    tell(cache_event_kind::released, group, request, table.handles().subspan(table.dropped_pages(), behind));
+    const errc code = table.drop_front(behind, launched_);
     Ensures(code == errc::ok);
-    group.drop_needless_copies();
+    group.copies.drop_needless(group.pool, launched_);
   }
   return errc::ok;
 }
@@ -315,7 +354,7 @@ result<request_handle> kv_cache<E, P, Listener, Symbol, Hash>::fork(request_hand
   for (const group_type& group : groups_) KVPAGE_TRY(group.check_all(request.slot));
   const auto child = slots_.take();
   if (!child) return errc::exhausted;
-  epochs_[child->slot] = epochs_[request.slot];
+  states_[child->slot] = states_[request.slot];
   for (group_type& group : groups_) {
     const errc code = group.tables[request.slot].fork(group.tables[child->slot]);
     Ensures(code == errc::ok);
@@ -330,7 +369,11 @@ result<std::size_t> kv_cache<E, P, Listener, Symbol, Hash>::publish(request_hand
   if (!slots_.is_current(request)) return errc::stale_request;
   if (!index_) return std::size_t{0};
   group_type& group = groups_[0];
-  return index_->publish(group.tables[request.slot], text, computed, epochs_[request.slot], [&](handle page) {
+  const table_type& table = group.tables[request.slot];
+  const std::size_t copied = group.copies.pages_before_copy(table.handles());
+  if (copied != table.pages() && computed <= table.tokens())
+    computed = (std::min)(computed, copied * table.tokens_per_page());
+  return index_->publish(table, text, computed, states_[request.slot].epoch, [&](handle page) {
     tell(cache_event_kind::published, group, request, {&page, 1});
   });
 }
@@ -342,6 +385,11 @@ errc kv_cache<E, P, Listener, Symbol, Hash>::finish(request_handle request, cons
   for (const group_type& group : groups_) KVPAGE_TRY(group.check_all(request.slot));
   const errc code = publish(request, text, computed).error();
   if (code != errc::ok && code != errc::stale_epoch) return code;
+  for (group_type& group : groups_) {  // a page that is yet to be copied to would wait for a step to come
+    const table_type& table = group.tables[request.slot];
+    const std::size_t copied = group.copies.pages_before_copy(table.handles());
+    if (copied != table.pages()) give_up_from(group, request, copied * table.tokens_per_page());
+  }
   end(request);
   return errc::ok;
 }
@@ -352,9 +400,10 @@ result<std::size_t> kv_cache<E, P, Listener, Symbol, Hash>::abort(request_handle
   std::size_t left_alone = 0;
   for (group_type& group : groups_) {
     table_type& table = group.tables[request.slot];
-    tell(cache_event_kind::aborted, group, request, table.handles().subspan(table.dropped_pages()));
-    left_alone += table.abandon(fence());
-    group.drop_needless_copies();
+    left_alone += table.abandon(launched_, [&](std::span<const handle> pages) {
+      tell(cache_event_kind::aborted, group, request, pages);
+    });
+    group.copies.drop_needless(group.pool, launched_);
   }
   end(request);
   return left_alone;
@@ -365,7 +414,7 @@ result<std::size_t> kv_cache<E, P, Listener, Symbol, Hash>::abort(request_handle
 // The request is over; its slot, and the pages it still has, wait for the last step that may touch them.
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>
 void kv_cache<E, P, Listener, Symbol, Hash>::end(request_handle request) noexcept {
-  slots_.end(request.slot, fence());
+  slots_.end(request.slot, launched_);
   settle();
 }
 
@@ -373,9 +422,8 @@ template <element E, integrity_policy P, class Listener, class Symbol, class Has
 void kv_cache<E, P, Listener, Symbol, Hash>::settle() noexcept {
   slots_.retire(retired_, [this](request_handle request) {
     for (group_type& group : groups_) {
-      table_type& table = group.tables[request.slot];
-      tell(cache_event_kind::released, group, request, table.handles().subspan(table.dropped_pages()));
-      table.abandon();
+      group.tables[request.slot].abandon(
+          0, [&](std::span<const handle> pages) { tell(cache_event_kind::released, group, request, pages); });
     }
   });
 }
@@ -384,13 +432,7 @@ template <element E, integrity_policy P, class Listener, class Symbol, class Has
 void kv_cache<E, P, Listener, Symbol, Hash>::launched(step_number step) noexcept {
   Expects(step > launched_);
   launched_ = step;
-  for (group_type& group : groups_) {
-    for (const page_copy<handle>& copy : group.copies) {
-      // Refused only where somebody has released the page behind the copy's back: then it is left alone.
-      static_cast<void>(group.pool.release_after({&copy.source, 1}, step));
-    }
-    group.copies.clear();
-  }
+  for (group_type& group : groups_) group.copies.launched(group.pool, step);
 }
 
 template <element E, integrity_policy P, class Listener, class Symbol, class Hash>

@@ -9,8 +9,8 @@
 
 #include "block_table.hpp"
 #include "config.hpp"
+#include "copy_list.hpp"
 #include "error.hpp"
-#include "page_copy.hpp"
 #include "page_pool.hpp"
 
 namespace kvpage::inline v0 {
@@ -40,11 +40,10 @@ struct page_group {
         window{attention_window},
         pool(options),
         tables(options.memory),
-        copies(options.memory) {
+        copies(slots, options.memory) {
     tables.reserve(slots);
     const std::size_t max_pages = pages_for(max_tokens, pool.tokens_per_page());
     for (std::uint32_t i = 0; i < slots; ++i) tables.emplace_back(pool, max_pages, options.memory);
-    copies.reserve(slots);
   }
 
   // Entries that sliding on to `settled` settled tokens takes from the front of a table.
@@ -61,25 +60,6 @@ struct page_group {
     return errc::ok;
   }
 
-  // Adds a copy to those that step `step` begins with.  These run side by side, so that none may read what
-  // another one writes: what is yet to be copied to its source is taken from where it comes from.
-  void owe(page_copy<handle> copy, step_number step) {
-    for (const page_copy<handle>& earlier : copies) {
-      if (earlier.destination != copy.source || pool.retain({&earlier.source, 1}) != errc::ok) continue;
-      static_cast<void>(pool.release_after({&copy.source, 1}, step));  // see kv_cache::launched
-      copy.source = earlier.source;
-      copy.tokens = (std::min)(copy.tokens, earlier.tokens);
-    }
-    copies.push_back(copy);
-  }
-
-  // Copies into pages that have been given up meanwhile become copies of nothing.
-  void drop_needless_copies() noexcept {
-    for (page_copy<handle>& copy : copies) {
-      if (pool.check(copy.destination) != errc::ok) copy.tokens = 0;
-    }
-  }
-
   [[nodiscard]] errc check_all(std::uint32_t slot) const noexcept {
     const std::size_t first = tables[slot].dropped_pages();
     return check(tables[slot], first, tables[slot].pages() - first);
@@ -89,7 +69,7 @@ struct page_group {
   std::size_t window;
   Pool pool;
   std::pmr::vector<block_table<Pool>> tables;
-  std::pmr::vector<page_copy<handle>> copies;
+  copy_list<Pool> copies;
 };
 
 }  // namespace detail

@@ -95,6 +95,14 @@ class prefix_index {
     return evict(pages, [](handle) {});
   }
 
+  // Ends the publication of a page that whoever holds its only reference wants to write to, unless other
+  // pages are published below it.  Returns whether it could.  O(1).
+  bool withdraw(handle page) noexcept;
+  [[nodiscard]] bool can_withdraw(handle page) const noexcept {
+    return pool_->check_referenced(page) == errc::ok && pool_->references(page.id()) == 1 &&
+           tree_.contains(page.id()) && tree_.is_leaf(page.id());
+  }
+
   // Forgets every page: cached ones become free, referenced ones will with their last reference.  O(n).
   void clear() noexcept;
 
@@ -143,6 +151,8 @@ class prefix_index {
             (state == page_state::live && pool_->references(page) < detail::page_use::max_references)) &&
            pool_->check(tree_.handle(page)) == errc::ok;
   }
+
+  void erase(handle page) noexcept;
 
   // Hears of the pages that lost their last reference.
   void sync() noexcept {
@@ -243,15 +253,29 @@ std::size_t prefix_index<Pool, Symbol, Hash>::evict(std::size_t pages, OnEvicted
     const page_id victim = tree_.next_victim();
     if (victim == null_page) break;
     const handle page = tree_.handle(victim);
-    const parent_type parent = tree_.parent(victim);
-    tree_.erase(victim);
-    if (parent.is_root()) salts_.unhang(parent.number());
-    const errc code = pool_->withdraw(page);
-    Ensures(code == errc::ok);
+    erase(page);
     on_evicted(page);
     ++evicted;
   }
   return evicted;
+}
+
+template <class Pool, class Symbol, class Hash>
+bool prefix_index<Pool, Symbol, Hash>::withdraw(handle page) noexcept {
+  if (!can_withdraw(page)) return false;
+  ++change_;
+  erase(page);
+  return true;
+}
+
+// Takes a leaf out of the tree, its salt with the last of its pages, and the page out of publication.
+template <class Pool, class Symbol, class Hash>
+void prefix_index<Pool, Symbol, Hash>::erase(handle page) noexcept {
+  const parent_type parent = tree_.parent(page.id());
+  tree_.erase(page.id());
+  if (parent.is_root()) salts_.unhang(parent.number());
+  const errc code = pool_->withdraw(page);
+  Ensures(code == errc::ok);
 }
 
 template <class Pool, class Symbol, class Hash>

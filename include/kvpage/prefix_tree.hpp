@@ -103,16 +103,19 @@ class prefix_tree {
     return victim;
   }
 
-  // Removes a cached page without children.
+  // Removes a page without children.
   void erase(page_id page) noexcept {
     node& erased = nodes_[page];
-    Expects(erased.is_cached && erased.children == 0);
+    Expects(contains(page) && erased.children == 0);
     page_id* link_to = &buckets_[bucket(erased.hash)];
     while (*link_to != page) link_to = &nodes_[*link_to].next_in_bucket;
     *link_to = erased.next_in_bucket;
     unlink(page);
-    --evictable_;
     --size_;
+    if (erased.is_cached)
+      --evictable_;
+    else
+      unblock(erased.parent);
     if (!erased.parent.is_root()) {
       const page_id parent = erased.parent.number();
       if (--nodes_[parent].children == 0 && nodes_[parent].is_cached && !nodes_[parent].is_linked)
@@ -131,6 +134,7 @@ class prefix_tree {
   [[nodiscard]] Handle handle(page_id page) const noexcept { return nodes_[page].handle; }
   [[nodiscard]] prefix_parent parent(page_id page) const noexcept { return nodes_[page].parent; }
 
+  [[nodiscard]] bool is_leaf(page_id page) const noexcept { return nodes_[page].children == 0; }
   [[nodiscard]] bool is_cached(page_id page) const noexcept { return nodes_[page].is_cached; }
 
   // Whether the page is cached and so is everything below it.
@@ -220,11 +224,15 @@ class prefix_tree {
 
   // Nothing blocks the cached page any more; nor, perhaps, its ancestors.
   void become_evictable(page_id page) noexcept {
-    for (;;) {
+    ++evictable_;
+    unblock(nodes_[page].parent);
+  }
+  void unblock(prefix_parent parent) noexcept {
+    while (!parent.is_root()) {
+      node& unblocked = nodes_[parent.number()];
+      if (--unblocked.blocking_children != 0 || !unblocked.is_cached) return;
       ++evictable_;
-      if (nodes_[page].parent.is_root()) return;
-      page = nodes_[page].parent.number();
-      if (--nodes_[page].blocking_children != 0 || !nodes_[page].is_cached) return;
+      parent = unblocked.parent;
     }
   }
 

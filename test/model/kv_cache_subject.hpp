@@ -46,8 +46,8 @@ class kv_cache_subject {
       case 2: return admit(text_of(a, b, c), c % 4);
       case 3: return end_dead_request(a);
       case 4: return b % 8 == 0 ? advance_epoch() : pin(text_of(a, b, c));
-      case 5: return launch();
-      case 6: return launch();
+      case 5:
+      case 6: return launch(1 + a % 3);
       case 7: return retire(b);
       default: break;
     }
@@ -66,7 +66,7 @@ class kv_cache_subject {
 
   // Every page, every table.
   void compare() {
-    const bool at_rest = launched_ == retired_ && fence() == launched_;
+    const bool at_rest = launched_ == retired_;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const auto held = references(g);
       const pool_type& pool = cache_.pool(g);
@@ -96,7 +96,6 @@ class kv_cache_subject {
   void audit() {
     while (!running_.empty()) abort(running_.size() - 1);
     pins_.clear();
-    launch();
     retired_ = launched_;
     cache_.retire(retired_);
     settle();
@@ -216,9 +215,12 @@ class kv_cache_subject {
     std::vector<std::size_t> kept(groups_.size());  // entries that stay what they are
     for (std::size_t g = 0; g < groups_.size() && expected == errc::ok; ++g) {
       const std::size_t held = row.pages[g].size(), then = kvpage::pages_for(row.size() + tokens, page_size);
-      const bool copies = row.size() % page_size != 0 && is_shared(g, row.pages[g].back().id());
+      const bool copies = row.size() % page_size != 0 && is_shared(g, row.pages[g].back().id()) &&
+                          !can_withdraw(g, row.pages[g].back().id());
       kept[g] = copies ? held - 1 : held;
-      if (then - row.dropped(g) > most_grantable(g)) {
+      if (copies && row.computed != row.size()) {
+        expected = errc::not_ready;
+      } else if (then - row.dropped(g) > most_grantable(g)) {
         expected = errc::never_fits;
       } else if (then - kept[g] > count(g, page_state::free) + evictable(g, {}).size()) {
         expected = errc::exhausted;
@@ -226,6 +228,7 @@ class kv_cache_subject {
     }
     require(cache_.grow(row.name, tokens) == expected, "grow: another result");
     if (expected != errc::ok) return require(evicted_.empty(), "grow: evicted and then refused");
+    if (row.size() % page_size != 0 && !row.pages[0].empty()) withdraw(row.pages[0].back().id());
     judge_evictions({});
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const auto pages = handles(row.name, g);
@@ -241,12 +244,11 @@ class kv_cache_subject {
     bool possible = tokens <= row.size();
     for (std::size_t g = 0; g < groups_.size(); ++g)
       possible = possible && tokens >= row.dropped(g) * page_size;
-    const step_number until = fence();
     require(cache_.truncate(row.name, tokens) == (possible ? errc::ok : errc::outside_row), "truncate");
     if (!possible) return;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const std::size_t kept = kvpage::pages_for(tokens, page_size);
-      for (const handle& given_up : std::span(row.pages[g]).subspan(kept)) need(g, given_up.id(), until);
+      for (const handle& given_up : std::span(row.pages[g]).subspan(kept)) need(g, given_up.id(), launched_);
       row.pages[g].resize(kept);
     }
     row.tokens.resize(tokens + 1);
@@ -255,13 +257,12 @@ class kv_cache_subject {
 
   void slide(request& row, std::size_t settled) {
     if (settled > row.computed && settled <= row.size()) settled = row.computed;  // else it is written behind
-    const step_number until = fence();
     const bool possible = settled <= row.size();
     require(cache_.slide(row.name, settled) == (possible ? errc::ok : errc::outside_row), "slide");
     if (!possible || !TwoGroups) return;
     for (std::size_t i = 0; (i + 1) * page_size + window <= settled + 1; ++i) {
       handle& entry = row.pages[1][i];
-      if (!entry.is_null()) need(1, entry.id(), until);
+      if (!entry.is_null()) need(1, entry.id(), launched_);
       entry = handle{};
     }
   }
@@ -279,10 +280,17 @@ class kv_cache_subject {
   void finish(std::size_t chosen) {
     request& row = running_[chosen];
     if (row.epoch == epoch_) add_to_index(row, row.computed);
-    row.settles_at = fence();
+    row.settles_at = launched_;
+    std::vector<std::size_t> kept(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g) kept[g] = pages_before_copy(g, row);
     const errc code =
         ask([&](const auto& prompt) { return cache_.finish(row.name, prompt, row.computed); }, row.tokens);
     require(code == errc::ok, "finish");
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (const handle& given_up : std::span(row.pages[g]).subspan(kept[g]))
+        need(g, given_up.id(), launched_);
+      row.pages[g].resize(kept[g]);
+    }
     settling_.push_back(row);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(chosen));
     settle();
@@ -290,7 +298,7 @@ class kv_cache_subject {
 
   void abort(std::size_t chosen) {
     request& row = running_[chosen];
-    row.settles_at = fence();
+    row.settles_at = launched_;
     const auto left_alone = cache_.abort(row.name);
     require(left_alone.error() == errc::ok && *left_alone == 0, "abort");
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -303,7 +311,6 @@ class kv_cache_subject {
   }
 
   void fork(const request& row) {
-    if (row.computed != row.size()) return;  // see kv_cache::fork: it would have to grow after the next step
     const errc expected = has_slot() ? errc::ok : errc::exhausted;
     const auto child = cache_.fork(row.name);
     require(child.error() == expected, "fork: another result");
@@ -314,16 +321,16 @@ class kv_cache_subject {
   }
 
   // The copies, side by side; then every row writes its new tokens and reads everything.
-  void launch() {
-    ++launched_;
+  void launch(step_number numbers) {
+    launched_ += numbers;  // steps may be left out
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       std::vector<std::vector<text>> sources;
       for (const auto& copy : cache_.copies(g)) {
         sources.push_back(at(g, copy.source.id()).written);
         need(g, copy.source.id(), launched_);
         for (const auto& other : cache_.copies(g))
-          require(other.tokens == 0 || copy.tokens == 0 || other.destination != copy.source,
-                  "a copy reads what another writes");
+          require(other.destination != copy.source, "a copy reads what another writes");
+        require(cache_.pool(g).references(copy.destination.id()) != 0, "a copy that nobody wants");
       }
       for (std::size_t i = 0; i < sources.size(); ++i) {
         const auto& copy = cache_.copies(g)[i];
@@ -413,7 +420,7 @@ class kv_cache_subject {
   std::size_t add_to_index(const request& row, std::size_t computed) {
     if (TwoGroups) return 0;
     std::size_t added = 0;
-    for (std::size_t i = 1; i <= computed / page_size; ++i) {
+    for (std::size_t i = 1; i <= (std::min)(computed / page_size, pages_before_copy(0, row)); ++i) {
       if (published_.contains(prefix(row.tokens, i))) continue;
       const page_id own = row.pages[0][i - 1].id();
       if (is_published(own) || cache_.pool().is_last_grant(own)) break;
@@ -490,6 +497,18 @@ class kv_cache_subject {
     return references(g)[id] > 1 || (g == 0 && is_published(id));
   }
 
+  // Published, but held once, with nothing published below.
+  [[nodiscard]] bool can_withdraw(std::size_t g, page_id id) const {
+    if (g != 0 || references(0)[id] != 1) return false;
+    const auto own = std::ranges::find_if(published_, [&](const auto& entry) { return entry.second == id; });
+    return own != published_.end() && std::ranges::none_of(published_, [&](const auto& entry) {
+             return entry.first.size() > own->first.size() && entry.first.starts_with(own->first);
+           });
+  }
+  void withdraw(page_id id) {
+    if (can_withdraw(0, id)) std::erase_if(published_, [&](const auto& entry) { return entry.second == id; });
+  }
+
   void note_dead_pages() {
     if constexpr (is_tagged) {
       dead_pages_.clear();
@@ -531,10 +550,12 @@ class kv_cache_subject {
     return groups_[g].size() - 1 - count(g, page_state::retired);
   }
   [[nodiscard]] bool has_slot() const { return running_.size() + settling_.size() < max_requests; }
-  [[nodiscard]] step_number fence() const {
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-      if (!cache_.copies(g).empty()) return launched_ + 1;
-    return launched_;
+  [[nodiscard]] std::size_t pages_before_copy(std::size_t g, const request& row) const {
+    std::size_t pages = 0;
+    for (; pages < row.pages[g].size(); ++pages)
+      for (const auto& copy : cache_.copies(g))
+        if (copy.destination == row.pages[g][pages]) return pages;
+    return pages;
   }
 
   struct by_id_and_tag {

@@ -206,6 +206,42 @@ TYPED_TEST(prefix_index, case_D_rows_do_not_write_into_published_pages) {
   EXPECT_EQ(row.append(1), errc::shared_page);
 }
 
+// --- A page is written to again ---
+
+TYPED_TEST(prefix_index, case_D_a_page_to_be_written_again_is_withdrawn_and_its_salt_forgotten) {
+  auto owner = this->published({1, 2, 3, 4}, {.tenant = "a"});
+  ASSERT_TRUE(this->index.withdraw(owner.handles()[0]));
+  EXPECT_FALSE(this->pool.is_published(owner.handles()[0].id()));
+  EXPECT_EQ(this->matched({1, 2, 3, 4, 5}, {.tenant = "a"}), 0u);
+  EXPECT_EQ(this->index.audit().finding, "");
+  EXPECT_FALSE(this->index.withdraw(owner.handles()[0]));
+}
+
+TYPED_TEST(prefix_index, case_D_a_page_that_is_shared_cached_or_has_pages_below_it_is_not_withdrawn) {
+  auto owner = this->published({1, 2, 3, 4, 5, 6, 7, 8});
+  const std::vector pages(owner.handles().begin(), owner.handles().end());
+  EXPECT_FALSE(this->index.withdraw(pages[0]));
+  ASSERT_EQ(this->pool.retain({&pages[1], 1}), errc::ok);
+  EXPECT_FALSE(this->index.withdraw(pages[1]));
+  ASSERT_EQ(this->pool.release({&pages[1], 1}), errc::ok);
+  ASSERT_EQ(owner.release(), errc::ok);
+  EXPECT_FALSE(this->index.withdraw(pages[1]));
+  EXPECT_EQ(this->index.evictable(), 2u);
+}
+
+// One page's own duplicate holds it below another's: what is withdrawn no longer blocks that.
+TYPED_TEST(prefix_index, case_E_a_cached_page_is_evictable_once_what_is_below_it_is_withdrawn) {
+  const tokens text{1, 2, 3, 4, 5, 6, 7, 8};
+  auto first = this->published({1, 2, 3, 4});
+  auto second = this->published(text);  // its second page hangs from the first one's
+  ASSERT_EQ(first.release(), errc::ok);
+  EXPECT_EQ(this->index.evictable(), 0u);
+  ASSERT_TRUE(this->index.withdraw(second.handles()[1]));
+  EXPECT_EQ(this->index.evictable(), 1u);
+  EXPECT_EQ(this->index.audit().finding, "");
+  EXPECT_EQ(this->index.evict(1), 1u);
+}
+
 // --- Case C: nothing takes a page between lookup and use ---
 
 TYPED_TEST(prefix_index, case_C_an_evicted_page_is_not_found_and_an_old_handle_is_stale) {
