@@ -54,11 +54,12 @@ inline constexpr std::int32_t float_infinity_bits = 0x7F800000;
 
 // A sign-magnitude floating-point format smaller than float, with IEEE's subnormals.  `Largest` is the
 // bit pattern that overflow rounds to (infinity, or the largest finite value); patterns from `FirstNan`
-// on are NaN, and NaN is written as `Nan`.
+// on are NaN, and NaN is written as all ones without a sign.
 //
-// Only 32-bit operations without a comparison: g++ makes branches of those, and then no vector code.
-template <class Bits, int ExponentBits, int MantissaBits, std::int32_t Largest, std::int32_t FirstNan,
-          std::int32_t Nan>
+// Made for compilers to vectorise: 32-bit lanes, integer comparisons that choose between integers, and no
+// float operation on one side of a choice only, because it could trap.  No result depends on how subnormal
+// floats are computed with: processors may be set to take them for zero.
+template <class Bits, int ExponentBits, int MantissaBits, std::int32_t Largest, std::int32_t FirstNan>
 struct small_float {
   static constexpr int width = static_cast<int>(sizeof(Bits)) * 8;
   static constexpr int bias = (1 << (ExponentBits - 1)) - 1;
@@ -66,73 +67,84 @@ struct small_float {
   static constexpr std::int32_t rebias = (127 - bias) << 23;
   static constexpr std::int32_t smallest_normal = rebias + (1 << 23);  // as float's bits
   static constexpr std::int32_t magnitude_mask = (1 << (width - 1)) - 1;
+  static constexpr std::int32_t nan = magnitude_mask;
+  static constexpr std::int32_t sign_bit = ~0x7FFFFFFF;
   static constexpr bool is_wide = bias == 127;  // float's own exponents: subnormals need no care
 
   KVPAGE_HOST_DEVICE static constexpr Bits encode(float value) noexcept {
-    const std::uint32_t bits = float_bits(value);
-    const auto magnitude = static_cast<std::int32_t>(bits & 0x7FFFFFFFu);
-    const auto sign = static_cast<std::int32_t>((bits >> 31) << (width - 1));
-    std::int32_t rounded;
+    // The result is made in the upper bits and shifted down at last, so that compilers narrow it only once.
+    constexpr int unused = 32 - width;
+    const std::int32_t bits = to_int(value);
+    const std::int32_t magnitude = bits & 0x7FFFFFFF;
+    std::int32_t upper;
     if constexpr (is_wide) {
-      rounded = round_mantissa(magnitude);
+      upper = round_mantissa(bits);
     } else {
-      // A float of this exponent has the smallest subnormal as its last place: adding it rounds to
-      // nearest even, and leaves the result in the sum's low bits.
-      constexpr std::int32_t rounder = (127 + 23 + 1 - bias - MantissaBits) << 23;
-      const std::int32_t is_subnormal = ones_if_less(magnitude, smallest_normal);
-      const float sum = float_from_signed(magnitude) + float_from_signed(rounder & is_subnormal);
-      const auto sum_bits = static_cast<std::int32_t>(float_bits(sum));
-      rounded = select(is_subnormal, sum_bits - rounder, round_mantissa(sum_bits));
+      upper = (round_at_place(magnitude) << unused) | (bits & sign_bit);
     }
-    rounded = select(ones_if_less(Largest, rounded), Largest, rounded) | sign;
-    return static_cast<Bits>(select(ones_if_less(float_infinity_bits, magnitude), Nan, rounded));
+    upper = choose(magnitude > float_infinity_bits, nan << unused, upper);
+    return static_cast<Bits>(static_cast<std::uint32_t>(upper) >> unused);
   }
 
   KVPAGE_HOST_DEVICE static constexpr float decode(Bits bits) noexcept {
-    const std::int32_t magnitude = bits & magnitude_mask;
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> (width - 1)) << 31;
-    const std::int32_t rebiased = (magnitude << shift) + rebias;
-    if constexpr (is_wide) return float_from_bits(static_cast<std::uint32_t>(rebiased) | sign);
+    if constexpr (is_wide) return float_from_bits(std::uint32_t{bits} << shift);
 
+    const std::int32_t magnitude = bits & magnitude_mask;
+    const std::int32_t sign = std::int32_t{static_cast<std::make_signed_t<Bits>>(bits)} & sign_bit;
     // A subnormal is given the smallest normal number's leading one, which is then subtracted.
-    const std::int32_t is_subnormal = ones_if_less(magnitude, 1 << MantissaBits);
-    const float difference = float_from_signed(rebiased + ((1 << 23) & is_subnormal)) -
-                             float_from_signed(smallest_normal & is_subnormal);
-    std::uint32_t number = float_bits(difference);
-    // The pattern below the first NaN is infinity, if its mantissa is zero: it gets all exponent bits.
+    const std::int32_t is_subnormal = ones_if(magnitude < 1 << MantissaBits);
+    const std::int32_t normal = (magnitude << shift) + rebias + (is_subnormal & (1 << 23));
+    const float number = to_float(normal) - to_float(is_subnormal & smallest_normal);
+    // The pattern below the first NaN is infinity, if its mantissa is zero.
     constexpr std::int32_t below_nan = FirstNan - 1;
     constexpr bool has_infinity = (below_nan & ((1 << MantissaBits) - 1)) == 0;
-    const auto is_nan = static_cast<std::uint32_t>(ones_if_less(below_nan, magnitude));
-    if constexpr (has_infinity)
-      number |= static_cast<std::uint32_t>(float_infinity_bits & ~ones_if_less(magnitude, below_nan));
-    return float_from_bits(((number | sign) & ~is_nan) | (0x7FFFFFFFu & is_nan));
+    std::int32_t result = to_int(number);
+    if constexpr (has_infinity) result |= ones_if(magnitude >= below_nan) & float_infinity_bits;
+    result = choose(magnitude > below_nan, 0x7FFFFFFF, result | sign);
+    return to_float(result);
   }
 
  private:
-  // a < b, for magnitudes.
-  KVPAGE_HOST_DEVICE static constexpr std::int32_t ones_if_less(std::int32_t a, std::int32_t b) noexcept {
-    return (a - b) >> 31;
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t ones_if(bool condition) noexcept {
+    return -std::int32_t{condition};
   }
-  KVPAGE_HOST_DEVICE static constexpr std::int32_t select(std::int32_t mask, std::int32_t ones,
-                                                          std::int32_t zeros) noexcept {
-    return (ones & mask) | (zeros & ~mask);
+  // condition ? yes : no, where g++ would make a branch of that, and then no vector code.
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t choose(bool condition, std::int32_t yes,
+                                                          std::int32_t no) noexcept {
+    return (yes & ones_if(condition)) | (no & ~ones_if(condition));
   }
-  KVPAGE_HOST_DEVICE static constexpr float float_from_signed(std::int32_t bits) noexcept {
-    return float_from_bits(static_cast<std::uint32_t>(bits));
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t to_int(float value) noexcept {
+    return __builtin_bit_cast(std::int32_t, value);
+  }
+  KVPAGE_HOST_DEVICE static constexpr float to_float(std::int32_t bits) noexcept {
+    return __builtin_bit_cast(float, bits);
   }
 
-  // From float's bits to the format's; a carry out of the mantissa makes the exponent the right one.
-  KVPAGE_HOST_DEVICE static constexpr std::int32_t round_mantissa(std::int32_t magnitude) noexcept {
-    const std::int32_t rebiased = magnitude - rebias;
-    const std::uint32_t half = (1u << (shift - 1)) - 1 + (static_cast<std::uint32_t>(rebiased >> shift) & 1u);
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(rebiased) + half) >> shift;  // NaN wraps
+  // Float's bits without the last `shift`; a carry out of the mantissa makes the exponent the right one.
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t round_mantissa(std::int32_t signed_bits) noexcept {
+    const auto bits = static_cast<std::uint32_t>(signed_bits);  // NaN's wrap
+    return static_cast<std::int32_t>(bits + (1u << (shift - 1)) - 1 + ((bits >> shift) & 1u));
+  }
+
+  // Adding a power of two whose last place in float is the result's last place rounds to nearest even, and
+  // leaves the result's mantissa in the sum's low bits, the leading one included.
+  KVPAGE_HOST_DEVICE static constexpr std::int32_t round_at_place(std::int32_t magnitude) noexcept {
+    constexpr std::int32_t limit = (Largest << shift) + rebias;
+    const std::int32_t bounded = choose(magnitude < limit, magnitude, limit);
+    const std::int32_t normal = bounded > smallest_normal ? bounded : smallest_normal;
+    const std::int32_t power = (normal & float_infinity_bits) + (shift << 23);
+    const float sum = to_float(bounded) + to_float(power);
+    const std::int32_t mantissa = to_int(sum) - power;
+    // The leading one counts as the lowest bit of the exponent.
+    constexpr std::int32_t exponent_of_one = (127 - bias + 1 + shift) << MantissaBits;
+    return (power >> shift) - exponent_of_one + mantissa;
   }
 };
 
-using bf16_format = small_float<std::uint16_t, 8, 7, 0x7F80, 0x7F81, 0x7FFF>;
-using fp16_format = small_float<std::uint16_t, 5, 10, 0x7C00, 0x7C01, 0x7FFF>;
-using fp8_e4m3_format = small_float<std::uint8_t, 4, 3, 0x7E, 0x7F, 0x7F>;
-using fp8_e5m2_format = small_float<std::uint8_t, 5, 2, 0x7B, 0x7D, 0x7F>;
+using bf16_format = small_float<std::uint16_t, 8, 7, 0x7F80, 0x7F81>;
+using fp16_format = small_float<std::uint16_t, 5, 10, 0x7C00, 0x7C01>;
+using fp8_e4m3_format = small_float<std::uint8_t, 4, 3, 0x7E, 0x7F>;
+using fp8_e5m2_format = small_float<std::uint8_t, 5, 2, 0x7B, 0x7D>;
 
 // What the four specialisations of element_traits have in common.
 template <class E, class Format>

@@ -35,7 +35,7 @@ struct array_values {
   [[nodiscard]] const T* plain() const noexcept { return values; }
 
   void load(std::uint32_t begin, std::uint32_t count, float* out) const noexcept {
-    transform_blocks(values + begin, out, count, [](T value) { return convert_value<float>(value); });
+    transform(values + begin, out, count, [](T value) { return convert_value<float>(value); });
   }
 };
 
@@ -59,23 +59,30 @@ struct page_values {
       const E* const elements = vector.elements + begin;
       const std::uint32_t length = tile_end - begin;
       out = scale == 1.0f  // a product would not keep a NaN's bits on every machine
-                ? transform_blocks(elements, out, length, [](E value) { return decode(value); })
-                : transform_blocks(elements, out, length, [scale](E value) { return decode(value) * scale; });
+                ? transform(elements, out, length, [](E value) { return decode(value); })
+                : transform(elements, out, length, [scale](E value) { return decode(value) * scale; });
       begin = tile_end;
     }
     if (begin < end)
-      transform_blocks(vector.rope + (begin - shape.encoded_dim()), out, end - begin,
-                       [](bf16 value) { return decode(value); });
+      transform(vector.rope + (begin - shape.encoded_dim()), out, end - begin,
+                [](bf16 value) { return decode(value); });
   }
 };
 
 [[nodiscard]] inline std::int32_t largest_magnitude(const float* values, std::uint32_t count) noexcept {
-  std::int32_t largest = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::int32_t magnitude = magnitude_bits(values[i]);
-    largest = magnitude > largest ? magnitude : largest;
-  }
-  return largest;
+  constexpr std::uint32_t lanes = 16;  // a maximum for each, so that none waits for the one before it
+  std::int32_t largest[lanes] = {};
+  const auto raise = [&largest](std::uint32_t lane, float value) {
+    const std::int32_t magnitude = magnitude_bits(value);
+    largest[lane] = magnitude > largest[lane] ? magnitude : largest[lane];
+  };
+  run_vectorised([=] {
+    const std::uint32_t in_blocks = count - count % lanes;
+    for (std::uint32_t done = 0; done < in_blocks; done += lanes)
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) raise(lane, values[done + lane]);
+    for (std::uint32_t i = in_blocks; i < count; ++i) raise(0, values[i]);
+  });
+  return *std::max_element(largest, largest + lanes);
 }
 
 // The scale that a tile of values is stored with: its own, which is stored here, or the calibrated one.
@@ -109,18 +116,18 @@ void store_vector(const page_shape& shape, const stored_vector<E>& to, const Sou
                      float values[codec_chunk];
                      from.load(begin, count, values);
                      if (scale == 1.0f)
-                       transform_blocks(values, to.elements + begin, count,
-                                        [](float value) { return encode<E>(value); });
+                       transform(values, to.elements + begin, count,
+                                 [](float value) { return encode<E>(value); });
                      else
-                       transform_blocks(values, to.elements + begin, count,
-                                        [scale](float value) { return encode<E>(divide(value, scale)); });
+                       transform(values, to.elements + begin, count,
+                                 [scale](float value) { return encode<E>(divide(value, scale)); });
                    });
   }
   for_each_chunk(shape.encoded_dim(), shape.dim(), [&](std::uint32_t begin, std::uint32_t count) {
     float values[codec_chunk];
     from.load(begin, count, values);
-    transform_blocks(values, to.rope + (begin - shape.encoded_dim()), count,
-                     [](float value) { return encode<bf16>(value); });
+    transform(values, to.rope + (begin - shape.encoded_dim()), count,
+              [](float value) { return encode<bf16>(value); });
   });
 }
 
@@ -137,7 +144,7 @@ void load_vector(const page_shape& shape, const stored_vector<E>& from, T* to) {
   for_each_chunk(0, shape.dim(), [&](std::uint32_t begin, std::uint32_t count) {
     float values[codec_chunk];
     source.load(begin, count, values);
-    transform_blocks(values, to + begin, count, [](float value) { return convert_value<T>(value); });
+    transform(values, to + begin, count, [](float value) { return convert_value<T>(value); });
   });
 }
 

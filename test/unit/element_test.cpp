@@ -161,6 +161,30 @@ TYPED_TEST(Element, WholeArraysConvertLikeSingleValues) {
   }
 }
 
+// Processors with wide vectors run code of their own.
+TYPED_TEST(Element, EveryProcessorConvertsAlike) {
+  std::vector<TypeParam> elements(patterns<TypeParam>);
+  for (int bits = 0; bits < patterns<TypeParam>; ++bits)
+    elements[static_cast<std::size_t>(bits)] = pattern<TypeParam>(bits);
+  std::vector<float> decoded(elements.size()), expected(elements.size());
+  kvpage::convert_elements(std::span<const TypeParam>(elements), std::span<float>(decoded));
+  kvpage::detail::transform_blocks(elements.data(), expected.data(), elements.size(),
+                                   [](TypeParam value) { return decode(value); });
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    EXPECT_EQ(kvpage::detail::float_bits(decoded[i]), kvpage::detail::float_bits(expected[i])) << i;
+
+  std::mt19937 random{11};
+  std::vector<float> floats(1u << 16);  // of any bits, then around the element's own range
+  for (std::size_t i = 0; i < floats.size(); ++i)
+    floats[i] = i % 2 ? kvpage::detail::float_from_bits(static_cast<std::uint32_t>(random()))
+                      : decoded[i / 2 % decoded.size()] * (1.0f + static_cast<float>(random() % 9) / 64);
+  std::vector<TypeParam> encoded(floats.size()), as_expected(floats.size());
+  kvpage::convert_elements(std::span<const float>(floats), std::span<TypeParam>(encoded));
+  kvpage::detail::transform_blocks(floats.data(), as_expected.data(), floats.size(),
+                                   [](float value) { return encode<TypeParam>(value); });
+  EXPECT_EQ(encoded, as_expected);
+}
+
 TEST(Element, CaseJConversionsSaturateAndKeepNan) {
   const struct {
     float value;
