@@ -28,3 +28,5 @@ measure table_bench
 python3 "$here/ratios.py" "$results/table_bench.json" --against untagged
 measure prefix_bench
 python3 "$here/ratios.py" "$results/prefix_bench.json"
+measure storage_bench
+python3 "$here/ratios.py" "$results/storage_bench.json" --against memcpy

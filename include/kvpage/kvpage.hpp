@@ -27,6 +27,7 @@
 #include "storage_operations.hpp"
 #include "table_version.hpp"
 #include "tag_journal.hpp"
+#include "token_arrays.hpp"
 #include "verdict.hpp"
 #include "verify.hpp"
 #include "version.hpp"

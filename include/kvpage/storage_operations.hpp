@@ -21,23 +21,10 @@
 #include "page_handle.hpp"
 #include "page_pool.hpp"
 #include "page_storage.hpp"
+#include "token_arrays.hpp"
 #include "vector_codec.hpp"
 
 namespace kvpage::inline v0 {
-
-// Vectors outside the pages: token t's heads x dim values start at keys + t x stride, and its V at
-// values + t x stride.  MLA has one vector a token (latent, then rotary part), in `keys`.
-template <class T>
-struct token_arrays {
-  T* keys;
-  T* values;             // null for MLA
-  std::uint64_t stride;  // in values; heads x dim where tokens follow each other directly
-
-  [[nodiscard]] KVPAGE_HOST_DEVICE T* vector(std::uint32_t part, std::uint64_t token,
-                                             std::uint64_t offset) const {
-    return (part == 0 ? keys : values) + token * stride + offset;
-  }
-};
 
 namespace detail {
 
@@ -126,7 +113,7 @@ template <numeric T, element E>
 [[nodiscard]] errc append(const page_storage_view<E>& storage, std::uint32_t layer,
                           std::span<const slot_index> slots, const token_arrays<const T>& from) {
   const page_shape& shape = storage.shape();
-  Expects(layer < shape.layers());
+  Expects(layer < shape.layers() && from.fits(shape));
   for (const slot_index slot : slots) {
     if (slot != skipped_slot) KVPAGE_TRY(detail::place_of(storage, slot).code);
   }
@@ -134,9 +121,8 @@ template <numeric T, element E>
     if (slots[token] == skipped_slot) continue;
     const detail::token_place place = detail::place_of(storage, slots[token]);
     detail::for_each_vector(shape, [&](std::uint32_t part, std::uint32_t head) {
-      const T* const values = from.vector(part, token, std::uint64_t{head} * shape.dim());
       detail::store_vector(shape, storage.vector(place.page, layer, part, place.token, head),
-                           detail::array_values<T>{values});
+                           detail::array_values<T>{from.vector(shape, part, token, head)});
     });
   }
   return errc::ok;
@@ -147,12 +133,11 @@ template <numeric T, element E>
 template <numeric T, element E, integrity_policy P>
 [[nodiscard]] errc gather(const paged_tokens<E, P>& from, std::uint32_t layer, const token_arrays<T>& to) {
   const page_shape& shape = from.storage.shape();
-  Expects(layer < shape.layers());
+  Expects(layer < shape.layers() && to.fits(shape));
   KVPAGE_TRY(from.check());
   for (std::size_t token = 0; token < from.tokens; ++token) {
     detail::for_each_vector(shape, [&](std::uint32_t part, std::uint32_t head) {
-      detail::load_vector(shape, from.vector(token, layer, part, head),
-                          to.vector(part, token, std::uint64_t{head} * shape.dim()));
+      detail::load_vector(shape, from.vector(token, layer, part, head), to.vector(shape, part, token, head));
     });
   }
   return errc::ok;

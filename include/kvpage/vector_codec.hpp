@@ -11,6 +11,7 @@
 #include "page_shape.hpp"
 #include "page_storage.hpp"
 #include "scale.hpp"
+#include "token_arrays.hpp"
 
 namespace kvpage::inline v0::detail {
 
@@ -23,19 +24,27 @@ void for_each_chunk(std::uint32_t begin, std::uint32_t end, Visit visit) {
   for (; begin < end; begin += codec_chunk) visit(begin, (std::min)(codec_chunk, end - begin));
 }
 
-// A source of values is anything with load(begin, count, floats) and plain(): the values themselves where
-// they lie one after the other and unscaled, otherwise null.
+// A source of values is anything with load(begin, count, floats); and, for elements that need no decoding,
+// is_plain() and copy(begin, end, elements).
 
 // Values outside the pages.
 template <numeric T>
 struct array_values {
   using value_type = T;
-  const T* values;
+  split_vector<const T> vector;
 
-  [[nodiscard]] const T* plain() const noexcept { return values; }
+  [[nodiscard]] static bool is_plain() noexcept { return true; }
+
+  void copy(std::uint32_t begin, std::uint32_t end, T* out) const noexcept {
+    vector.for_each_piece(begin, end, [&](std::uint32_t from, std::uint32_t to) {
+      out = std::copy_n(vector.at(from), to - from, out);
+    });
+  }
 
   void load(std::uint32_t begin, std::uint32_t count, float* out) const noexcept {
-    transform(values + begin, out, count, [](T value) { return convert_value<float>(value); });
+    vector.for_each_piece(begin, begin + count, [&](std::uint32_t from, std::uint32_t to) {
+      out = transform(vector.at(from), out, to - from, [](T value) { return convert_value<float>(value); });
+    });
   }
 };
 
@@ -46,8 +55,10 @@ struct page_values {
   const page_shape& shape;
   stored_vector<E> vector;
 
-  [[nodiscard]] const E* plain() const noexcept {
-    return shape.scales() == scale_rule::none ? vector.elements : nullptr;
+  [[nodiscard]] bool is_plain() const noexcept { return shape.scales() == scale_rule::none; }
+
+  void copy(std::uint32_t begin, std::uint32_t end, E* out) const noexcept {
+    std::copy_n(vector.elements + begin, end - begin, out);
   }
 
   void load(std::uint32_t begin, std::uint32_t count, float* out) const noexcept {
@@ -104,8 +115,8 @@ float settle_scale(const page_shape& shape, const stored_vector<E>& to, std::uin
 template <element E, class Source>
 void store_vector(const page_shape& shape, const stored_vector<E>& to, const Source& from) {
   if constexpr (std::same_as<typename Source::value_type, E>) {
-    if (const E* const plain = from.plain(); plain != nullptr && shape.scales() == scale_rule::none) {
-      std::copy_n(plain, shape.dim(), to.elements);
+    if (from.is_plain() && shape.scales() == scale_rule::none) {
+      from.copy(0, shape.dim(), to.elements);
       return;
     }
   }
@@ -131,20 +142,27 @@ void store_vector(const page_shape& shape, const stored_vector<E>& to, const Sou
   });
 }
 
-// Decodes a page's vector into shape.dim() values.
+// Decodes values [begin, end) of a page's vector.
 template <numeric T, element E>
-void load_vector(const page_shape& shape, const stored_vector<E>& from, T* to) {
-  const page_values<E> source{shape, from};
+void load_values(const page_values<E>& from, std::uint32_t begin, std::uint32_t end, T* to) {
   if constexpr (std::same_as<T, E>) {
-    if (source.plain() != nullptr) {
-      std::copy_n(source.plain(), shape.dim(), to);
+    if (from.is_plain()) {
+      from.copy(begin, end, to);
       return;
     }
   }
-  for_each_chunk(0, shape.dim(), [&](std::uint32_t begin, std::uint32_t count) {
+  for_each_chunk(begin, end, [&](std::uint32_t first, std::uint32_t count) {
     float values[codec_chunk];
-    source.load(begin, count, values);
-    transform(values, to + begin, count, [](float value) { return convert_value<T>(value); });
+    from.load(first, count, values);
+    to = transform(values, to, count, [](float value) { return convert_value<T>(value); });
+  });
+}
+
+// Decodes a page's vector.
+template <numeric T, element E>
+void load_vector(const page_shape& shape, const stored_vector<E>& from, const split_vector<T>& to) {
+  to.for_each_piece(0, shape.dim(), [&](std::uint32_t begin, std::uint32_t end) {
+    load_values(page_values<E>{shape, from}, begin, end, to.at(begin));
   });
 }
 

@@ -140,6 +140,46 @@ TEST(storage_kernels, append_and_gather_take_fp16) {
   });
 }
 
+// Latent and rotary part in arrays of their own; a latent of 6 takes the narrow way.
+template <class T, class E>
+void append_then_gather_split(const page_shape& shape, const page_layout& layout, std::uint32_t latent_dim) {
+  both_sides<E> storage{shape, layout};
+  token_buffer<T> input{shape, tokens}, expected{shape, tokens};
+  input.randomise(test_seed() + 5);
+  ASSERT_EQ(append(storage.host.view, 1, storage.host.slots(), std::as_const(input).arrays()), errc::ok);
+  ASSERT_EQ(gather(storage.host.tokens(), 1, expected.arrays()), errc::ok);
+
+  split_buffer<T> split{shape, tokens, latent_dim};
+  split.for_each_pair(input, [](T& here, const T& there) { here = there; });
+  const device_copy<slot_index> d_slots{storage.host.slots()};
+  const device_copy<T> d_latents{split.latents}, d_ropes{split.ropes};
+  ASSERT_CUDA(cuda::enqueue_append(storage.device.view(), 1, d_slots.data(), tokens,
+                                   kvpage::token_arrays<const T>{d_latents.data(), d_ropes.data(),
+                                                                 split.stride, latent_dim, split.rope_stride},
+                                   nullptr, nullptr));
+  EXPECT_TRUE(storage.same_pages());
+
+  const device_copy<std::int32_t> d_pages{storage.page_ids()};
+  ASSERT_CUDA(cuda::enqueue_gather(
+      storage.device.view(), 1, d_pages.data(), tokens,
+      kvpage::token_arrays<T>{d_latents.data(), d_ropes.data(), split.stride, latent_dim, split.rope_stride},
+      nullptr));
+  split.latents = read_sync(d_latents.data(), d_latents.size(), nullptr);
+  split.ropes = read_sync(d_ropes.data(), d_ropes.size(), nullptr);
+  split.for_each_pair(
+      expected, [](const T& here, const T& there) { ASSERT_EQ(std::memcmp(&here, &there, sizeof(T)), 0); });
+}
+
+TYPED_TEST(storage_kernels, mla_in_two_arrays_gives_the_hosts_bits) {
+  for_each_storage<TypeParam>([](const page_shape& shape, const page_layout& layout) {
+    if (shape.parts() != 1) return;
+    for (const std::uint32_t latent_dim : {shape.dim() - 64, 6u}) {
+      append_then_gather_split<bf16, TypeParam>(shape, layout, latent_dim);
+      append_then_gather_split<float, TypeParam>(shape, layout, latent_dim);
+    }
+  });
+}
+
 TYPED_TEST(storage_kernels, copy_and_clear_give_the_hosts_bits) {
   using E = TypeParam;
   for_each_storage<E>([](const page_shape& shape, const page_layout& layout) {

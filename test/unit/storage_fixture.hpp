@@ -111,6 +111,36 @@ struct token_buffer {
   }
 };
 
+// The same of MLA in two arrays: each token's first `latent_dim` values, and the others.
+template <kvpage::numeric T>
+struct split_buffer {
+  std::uint32_t latent_dim;
+  std::uint64_t rope_dim, stride, rope_stride;
+  std::vector<T> latents, ropes;
+
+  split_buffer(const page_shape& shape, std::size_t tokens, std::uint32_t latent)
+      : latent_dim{latent},
+        rope_dim{shape.dim() - latent},
+        stride{std::uint64_t{latent} + 4},
+        rope_stride{rope_dim + 12},
+        latents(tokens * stride),
+        ropes(tokens * rope_stride) {}
+
+  // Calls visit(value here, value there) for all values of both.
+  template <class Visit>
+  void for_each_pair(token_buffer<T>& joint, Visit visit) {
+    for (std::size_t token = 0; token < latents.size() / stride; ++token) {
+      T* const whole = joint.keys.data() + token * joint.stride;
+      for (std::size_t i = 0; i < latent_dim; ++i) visit(latents[token * stride + i], whole[i]);
+      for (std::size_t i = 0; i < rope_dim; ++i) visit(ropes[token * rope_stride + i], whole[latent_dim + i]);
+    }
+  }
+
+  [[nodiscard]] kvpage::token_arrays<T> arrays() {
+    return {latents.data(), ropes.data(), stride, latent_dim, rope_stride};
+  }
+};
+
 template <kvpage::numeric T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>
@@ -162,6 +163,41 @@ TYPED_TEST(StorageOperations, InputsOfEveryType) {
     check(float{});
     check(bf16{});
     check(fp16{});
+  });
+}
+
+// Latent and rotary part in arrays of their own, as engines compute them, store what one array does.
+template <class T, class E>
+void check_split_arrays(const page_shape& shape, const page_layout& layout, std::uint32_t latent_dim) {
+  token_buffer<T> joint{shape, 6};
+  joint.randomise(13);
+  joint.keys[2] = kvpage::convert_value<T>(-std::numeric_limits<float>::quiet_NaN());
+  split_buffer<T> split{shape, 6, latent_dim};
+  split.for_each_pair(joint, [](T& here, const T& there) { here = there; });
+  stored_request<E> one{shape, layout, 6, leftover}, two{shape, layout, 6, leftover};
+  const kvpage::token_arrays<T> arrays = split.arrays();
+  const kvpage::token_arrays<const T> input{arrays.keys, arrays.values, arrays.stride, arrays.latent_dim,
+                                            arrays.rope_stride};
+  ASSERT_EQ(append(one.view, 1, one.slots(), std::as_const(joint).arrays()), errc::ok);
+  ASSERT_EQ(append(two.view, 1, two.slots(), input), errc::ok);
+  EXPECT_EQ(one.bytes(), two.bytes());
+
+  split_buffer<T> found{shape, 6, latent_dim};
+  ASSERT_EQ(gather(one.tokens(), 1, joint.arrays()), errc::ok);
+  ASSERT_EQ(gather(one.tokens(), 1, found.arrays()), errc::ok);
+  found.for_each_pair(
+      joint, [](const T& here, const T& there) { ASSERT_EQ(std::memcmp(&here, &there, sizeof(T)), 0); });
+}
+
+TYPED_TEST(StorageOperations, MlaInTwoArrays) {
+  using E = TypeParam;
+  for_each_storage<E>(4, [](const page_shape& shape, const page_layout& layout) {
+    if (shape.parts() != 1) return;
+    for (const std::uint32_t latent_dim : {shape.dim() - 64, 5u}) {
+      check_split_arrays<float, E>(shape, layout, latent_dim);
+      check_split_arrays<bf16, E>(shape, layout, latent_dim);
+      check_split_arrays<E, E>(shape, layout, latent_dim);
+    }
   });
 }
 

@@ -25,6 +25,7 @@
 #include "../page_copy.hpp"
 #include "../page_storage.hpp"
 #include "../storage_operations.hpp"
+#include "../token_arrays.hpp"
 #include "device_batch.cuh"
 
 namespace kvpage::inline v0::cuda {
@@ -75,7 +76,8 @@ template <class T>
   const auto aligned = [](const T* array) {
     return divides(4 * sizeof(T), reinterpret_cast<std::uintptr_t>(array));
   };
-  return divides(4, arrays.stride) && aligned(arrays.keys) && aligned(arrays.values);
+  return divides(4, arrays.stride) && divides(4, arrays.latent_dim) && divides(4, arrays.rope_stride) &&
+         aligned(arrays.keys) && aligned(arrays.values);
 }
 
 // Whether whole blocks can be moved in words of `bytes`.
@@ -102,7 +104,7 @@ template <numeric T, element E>
                                          const slot_index* d_slots, std::uint64_t tokens,
                                          const token_arrays<const T>& d_from, std::uint32_t* d_refused,
                                          cudaStream_t stream) {
-  Expects(layer < storage.shape().layers());
+  Expects(layer < storage.shape().layers() && d_from.fits(storage.shape()));
   const bool packs = detail::packs(storage) && detail::packs(d_from);
   return detail::launch_for_tokens(tokens, storage.shape(), 1,
                                    packs ? kernels::append<4, T, E> : kernels::append<1, T, E>, stream,
@@ -115,7 +117,7 @@ template <numeric T, element E>
 [[nodiscard]] cudaError_t enqueue_gather(const page_storage_view<E>& storage, std::uint32_t layer,
                                          const std::int32_t* d_pages, std::uint64_t tokens,
                                          const token_arrays<T>& d_to, cudaStream_t stream) {
-  Expects(layer < storage.shape().layers());
+  Expects(layer < storage.shape().layers() && d_to.fits(storage.shape()));
   const bool packs = detail::packs(storage) && detail::packs(d_to);
   return detail::launch_for_tokens(tokens, storage.shape(), 1,
                                    packs ? kernels::gather<4, T, E> : kernels::gather<1, T, E>, stream,

@@ -8,6 +8,7 @@
 #include <kvpage/element.hpp>
 #include <kvpage/page_storage.hpp>
 #include <kvpage/storage_operations.hpp>
+#include <kvpage/token_arrays.hpp>
 
 #include <cstdint>
 
@@ -97,11 +98,9 @@ __global__ void append(const append_args<T, E> args) {
       if (args.d_refused != nullptr && first_of_token) atomicAdd(args.d_refused, 1);
       return;
     }
-    const T* const values =
-        args.from.vector(index.part, index.token, std::uint64_t{index.head} * shape.dim());
     detail::store_vector<Pack>(
         shape, args.storage.vector(place.page, args.layer, index.part, place.token, index.head),
-        detail::array_values<T>{values});
+        detail::array_values<T>{args.from.vector(shape, index.part, index.token, index.head)});
   });
 }
 
@@ -109,14 +108,14 @@ template <int Pack, numeric T, element E>
 __global__ void gather(const gather_args<T, E> args) {
   const page_shape& shape = args.storage.shape();
   detail::for_each_vector(shape, args.tokens, 1, [&](const detail::vector_index& index) {
-    T* const values = args.to.vector(index.part, index.token, std::uint64_t{index.head} * shape.dim());
+    const v0::detail::split_vector<T> values = args.to.vector(shape, index.part, index.token, index.head);
     const stored_vector<E> from =
         detail::vector_in_pages(args.storage, args.d_pages, index, args.layer, false);
     if (from.elements != nullptr) {
       detail::load_vector<Pack>(shape, from, values);
     } else {
       detail::for_each_pack<Pack>(0, shape.dim(), [&](std::uint32_t i) {
-        detail::store_packed<Pack>(values + i, detail::packed<T, Pack>{});
+        detail::store_packed<Pack>(values.at(i), detail::packed<T, Pack>{});
       });
     }
   });

@@ -12,6 +12,7 @@
 #include <kvpage/page_shape.hpp>
 #include <kvpage/page_storage.hpp>
 #include <kvpage/scale.hpp>
+#include <kvpage/token_arrays.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -76,13 +77,14 @@ __device__ void for_each_pack(std::uint32_t begin, std::uint32_t end, Visit visi
 template <numeric T>
 struct array_values {
   using value_type = T;
-  const T* values;
+  v0::detail::split_vector<const T> vector;
 
-  [[nodiscard]] __device__ const T* plain() const { return values; }
+  [[nodiscard]] __device__ static bool is_plain() { return true; }
+  [[nodiscard]] __device__ const T* at(std::uint32_t i) const { return vector.at(i); }
 
   template <int Pack>
   [[nodiscard]] __device__ packed<float, Pack> load(std::uint32_t i) const {
-    const packed<T, Pack> from = load_packed<Pack>(values + i);
+    const packed<T, Pack> from = load_packed<Pack>(at(i));
     packed<float, Pack> to;
 #pragma unroll
     for (int k = 0; k < Pack; ++k) to.values[k] = convert_value<float>(from.values[k]);
@@ -97,9 +99,8 @@ struct page_values {
   const page_shape& shape;
   stored_vector<E> vector;
 
-  [[nodiscard]] __device__ const E* plain() const {
-    return shape.scales() == scale_rule::none ? vector.elements : nullptr;
-  }
+  [[nodiscard]] __device__ bool is_plain() const { return shape.scales() == scale_rule::none; }
+  [[nodiscard]] __device__ const E* at(std::uint32_t i) const { return vector.elements + i; }
 
   template <int Pack>
   [[nodiscard]] __device__ packed<float, Pack> load(std::uint32_t i) const {
@@ -151,19 +152,19 @@ __device__ float settle_scale(const page_shape& shape, const stored_vector<E>& t
   return __shfl_sync(all_lanes, scale, 0);
 }
 
-// Copies values that need no conversion.
-template <int Pack, class T>
-__device__ void copy_values(const T* from, T* to, std::uint32_t count) {
+// Copies values that need no conversion, from a source or vector to another.
+template <int Pack, class From, class To>
+__device__ void copy_values(const From& from, const To& to, std::uint32_t count) {
   for_each_pack<Pack>(0, count,
-                      [&](std::uint32_t i) { store_packed<Pack>(to + i, load_packed<Pack>(from + i)); });
+                      [&](std::uint32_t i) { store_packed<Pack>(to.at(i), load_packed<Pack>(from.at(i))); });
 }
 
 // Encodes shape.dim() values into a page.
 template <int Pack, element E, class Source>
 __device__ void store_vector(const page_shape& shape, const stored_vector<E>& to, const Source& from) {
   if constexpr (std::same_as<typename Source::value_type, E>) {
-    if (from.plain() != nullptr && shape.scales() == scale_rule::none) {
-      copy_values<Pack>(from.plain(), to.elements, shape.dim());
+    if (from.is_plain() && shape.scales() == scale_rule::none) {
+      copy_values<Pack>(from, v0::detail::split_vector<E>{to.elements}, shape.dim());
       return;
     }
   }
@@ -183,18 +184,19 @@ __device__ void store_vector(const page_shape& shape, const stored_vector<E>& to
   });
 }
 
-// Decodes a page's vector into shape.dim() values.
+// Decodes a page's vector.
 template <int Pack, numeric T, element E>
-__device__ void load_vector(const page_shape& shape, const stored_vector<E>& from, T* to) {
+__device__ void load_vector(const page_shape& shape, const stored_vector<E>& from,
+                            const v0::detail::split_vector<T>& to) {
   const page_values<E> source{shape, from};
   if constexpr (std::same_as<T, E>) {
-    if (source.plain() != nullptr) {
-      copy_values<Pack>(source.plain(), to, shape.dim());
+    if (source.is_plain()) {
+      copy_values<Pack>(source, to, shape.dim());
       return;
     }
   }
   for_each_pack<Pack>(0, shape.dim(), [&](std::uint32_t i) {
-    store_packed<Pack>(to + i, encode_packed<T>(source.template load<Pack>(i)));
+    store_packed<Pack>(to.at(i), encode_packed<T>(source.template load<Pack>(i)));
   });
 }
 
