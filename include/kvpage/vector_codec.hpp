@@ -15,17 +15,8 @@
 
 namespace kvpage::inline v0::detail {
 
-// Vectors pass through a buffer of this many floats, so that no memory is allocated for them.
-inline constexpr std::uint32_t codec_chunk = 256;
-
-// Calls visit(begin, count) for the pieces of [begin, end) that fit the buffer.
-template <class Visit>
-void for_each_chunk(std::uint32_t begin, std::uint32_t end, Visit visit) {
-  for (; begin < end; begin += codec_chunk) visit(begin, (std::min)(codec_chunk, end - begin));
-}
-
-// A source of values is anything with load(begin, count, floats); and, for elements that need no decoding,
-// is_plain() and copy(begin, end, elements).
+// A source of values has transform_to(begin, end, out, operation), which puts operation(value) of its values
+// as floats to `out`; and, for elements that need no decoding, is_plain() and copy(begin, end, out).
 
 // Values outside the pages.
 template <numeric T>
@@ -41,9 +32,11 @@ struct array_values {
     });
   }
 
-  void load(std::uint32_t begin, std::uint32_t count, float* out) const noexcept {
-    vector.for_each_piece(begin, begin + count, [&](std::uint32_t from, std::uint32_t to) {
-      out = transform(vector.at(from), out, to - from, [](T value) { return convert_value<float>(value); });
+  template <class To, class Operation>
+  void transform_to(std::uint32_t begin, std::uint32_t end, To* out, Operation operation) const noexcept {
+    vector.for_each_piece(begin, end, [&](std::uint32_t from, std::uint32_t to) {
+      out = transform(vector.at(from), out, to - from,
+                      [operation](T value) { return operation(convert_value<float>(value)); });
     });
   }
 };
@@ -61,22 +54,24 @@ struct page_values {
     std::copy_n(vector.elements + begin, end - begin, out);
   }
 
-  void load(std::uint32_t begin, std::uint32_t count, float* out) const noexcept {
-    const std::uint32_t end = begin + count;
-    while (begin < (std::min)(end, shape.encoded_dim())) {
+  template <class To, class Operation>
+  void transform_to(std::uint32_t begin, std::uint32_t end, To* out, Operation operation) const noexcept {
+    const std::uint32_t encoded_end = (std::min)(end, shape.encoded_dim());
+    while (begin < encoded_end) {
       const std::uint32_t tile = begin / shape.tile_dim();
-      const std::uint32_t tile_end = (std::min)(end, (tile + 1) * shape.tile_dim());
+      const std::uint32_t tile_end = (std::min)(encoded_end, (tile + 1) * shape.tile_dim());
       const float scale = vector.scale(tile, shape.scale_bytes());
       const E* const elements = vector.elements + begin;
-      const std::uint32_t length = tile_end - begin;
-      out = scale == 1.0f  // a product would not keep a NaN's bits on every machine
-                ? transform(elements, out, length, [](E value) { return decode(value); })
-                : transform(elements, out, length, [scale](E value) { return decode(value) * scale; });
+      const std::uint32_t count = tile_end - begin;
+      if (scale == 1.0f)  // a product would not keep a NaN's bits on every machine
+        out = transform(elements, out, count, [=](E value) { return operation(decode(value)); });
+      else
+        out = transform(elements, out, count, [=](E value) { return operation(decode(value) * scale); });
       begin = tile_end;
     }
     if (begin < end)
       transform(vector.rope + (begin - shape.encoded_dim()), out, end - begin,
-                [](bf16 value) { return decode(value); });
+                [=](bf16 value) { return operation(decode(value)); });
   }
 };
 
@@ -101,13 +96,15 @@ template <element E, class Source>
 float settle_scale(const page_shape& shape, const stored_vector<E>& to, std::uint32_t tile,
                    const Source& from) {
   if (shape.scale_bytes() == 0) return to.calibrated;
+  constexpr std::uint32_t most = 256;  // at a time, so that no memory is allocated for them
+  float values[most];
   std::int32_t largest = 0;
-  for_each_chunk(tile * shape.tile_dim(), (tile + 1) * shape.tile_dim(),
-                 [&](std::uint32_t begin, std::uint32_t count) {
-                   float values[codec_chunk];
-                   from.load(begin, count, values);
-                   largest = (std::max)(largest, largest_magnitude(values, count));
-                 });
+  const std::uint32_t tile_end = (tile + 1) * shape.tile_dim();
+  for (std::uint32_t begin = tile * shape.tile_dim(); begin < tile_end; begin += most) {
+    const std::uint32_t end = (std::min)(begin + most, tile_end);
+    from.transform_to(begin, end, values, [](float value) { return value; });
+    largest = (std::max)(largest, largest_magnitude(values, end - begin));
+  }
   return to.set_scale(tile, shape.scale_bytes(), computed_scale<E>(largest));
 }
 
@@ -122,24 +119,15 @@ void store_vector(const page_shape& shape, const stored_vector<E>& to, const Sou
   }
   for (std::uint32_t tile = 0; tile * shape.tile_dim() < shape.encoded_dim(); ++tile) {
     const float scale = settle_scale(shape, to, tile, from);
-    for_each_chunk(tile * shape.tile_dim(), (tile + 1) * shape.tile_dim(),
-                   [&](std::uint32_t begin, std::uint32_t count) {
-                     float values[codec_chunk];
-                     from.load(begin, count, values);
-                     if (scale == 1.0f)
-                       transform(values, to.elements + begin, count,
-                                 [](float value) { return encode<E>(value); });
-                     else
-                       transform(values, to.elements + begin, count,
-                                 [scale](float value) { return encode<E>(divide(value, scale)); });
-                   });
+    const std::uint32_t begin = tile * shape.tile_dim(), end = begin + shape.tile_dim();
+    if (scale == 1.0f)
+      from.transform_to(begin, end, to.elements + begin, [](float value) { return encode<E>(value); });
+    else
+      from.transform_to(begin, end, to.elements + begin,
+                        [scale](float value) { return encode<E>(divide(value, scale)); });
   }
-  for_each_chunk(shape.encoded_dim(), shape.dim(), [&](std::uint32_t begin, std::uint32_t count) {
-    float values[codec_chunk];
-    from.load(begin, count, values);
-    transform(values, to.rope + (begin - shape.encoded_dim()), count,
-              [](float value) { return encode<bf16>(value); });
-  });
+  from.transform_to(shape.encoded_dim(), shape.dim(), to.rope,
+                    [](float value) { return encode<bf16>(value); });
 }
 
 // Decodes values [begin, end) of a page's vector.
@@ -151,11 +139,7 @@ void load_values(const page_values<E>& from, std::uint32_t begin, std::uint32_t 
       return;
     }
   }
-  for_each_chunk(begin, end, [&](std::uint32_t first, std::uint32_t count) {
-    float values[codec_chunk];
-    from.load(first, count, values);
-    to = transform(values, to, count, [](float value) { return convert_value<T>(value); });
-  });
+  from.transform_to(begin, end, to, [](float value) { return convert_value<T>(value); });
 }
 
 // Decodes a page's vector.
