@@ -1,5 +1,5 @@
 // One hot operation a run, named by the argument, for a counter of instructions: what lies inside count_*
-// is counted.  Prints how many pages, entries or tokens that was.
+// is counted.  Prints how many pages, entries, tokens or values that was.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -76,8 +76,21 @@ template <class P>
   return rounds * s.batch.entries();
 }
 
+// As every x86-64 runs it, whatever else the processor can do.
+[[gnu::noinline]] std::size_t count_convert(const std::vector<kvpage::bf16>& from,
+                                            std::vector<kvpage::fp8_e4m3>& to) {
+  kvpage::detail::transform_blocks(from.data(), to.data(), from.size(), [](kvpage::bf16 value) {
+    return kvpage::convert_value<kvpage::fp8_e4m3>(value);
+  });
+  return from.size();
+}
+
 template <class P>
 std::size_t run(std::string_view operation) {
+  if (operation == "convert") {
+    std::vector<kvpage::fp8_e4m3> to(4096);
+    return count_convert(std::vector<kvpage::bf16>(4096), to);
+  }
   scene<P> s;
   if (operation == "grant_and_release") return count_grant_and_release(s);
   if (operation == "one_page") return count_one_page(s);
