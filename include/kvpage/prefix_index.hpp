@@ -31,7 +31,7 @@ using prefix_epoch = std::uint64_t;
 // released first.  A prefix is pinned by holding the table that match_and_retain filled.  Pages under a
 // fence (see page_pool::release_after) are not matched until the step has retired.
 //
-// Memory, all of it allocated by the constructor but for salts: per page of the pool 80 bytes and its
+// Memory, all of it allocated by the constructor but for salts: per page of the pool 51 to 62 bytes and its
 // symbols.  Not for several threads, no more than the pool.
 template <class Pool, class Symbol = token_id, class Hash = prefix_hash>
 class prefix_index {
@@ -77,7 +77,8 @@ class prefix_index {
   // not be free), ends it.  Returns how many pages are new.
   //   outside_row: more than the table's tokens; stale_epoch: the table was begun in an `epoch` that is
   //   over; as page_pool::check, where the table's pages are no longer its own.
-  // O(computed pages); allocates for a salt that is new.
+  // O(computed pages), of which those up to the last that is the table's own and published are not looked at
+  // again; allocates for a salt that is new.
   template <class OnPublished>
   [[nodiscard]] result<std::size_t> publish(const block_table<Pool>& table, const prompt_type& text,
                                             std::size_t computed, prefix_epoch epoch,
@@ -129,8 +130,12 @@ class prefix_index {
   // A walk down the tree along a text, page by page.
   struct walk {
     parent_type parent;
-    std::uint64_t hash;
+    std::uint32_t hash;
   };
+  [[nodiscard]] std::uint32_t hash_after(const walk& at, std::span<const Symbol> page) const noexcept {
+    const std::uint64_t hash = hash_(at.hash, page);
+    return static_cast<std::uint32_t>(hash ^ (hash >> 32));
+  }
   [[nodiscard]] static walk begin(detail::salt_table::root root) noexcept {
     return {parent_type::root(root), root};
   }
@@ -152,6 +157,9 @@ class prefix_index {
            pool_->check(tree_.handle(page)) == errc::ok;
   }
 
+  template <class OnPublished>
+  void publish_below(walk at, std::size_t i, std::span<const handle> pages, const prompt_type& text,
+                     OnPublished& on_published);
   void erase(handle page) noexcept;
 
   // Hears of the pages that lost their last reference.
@@ -180,7 +188,7 @@ auto prefix_index<Pool, Symbol, Hash>::find(const prompt_type& text) noexcept ->
   const std::size_t most = full_pages(text, text.tokens - 1);
   std::size_t count = 0, evictable = 0;
   for (walk at = begin(*root); count < most; ++count) {
-    at.hash = hash_(at.hash, content(text, count));
+    at.hash = hash_after(at, content(text, count));
     const page_id page = tree_.find(at.parent, at.hash, content(text, count));
     if (page == null_page || !is_takeable(page)) break;
     path_[count] = tree_.handle(page);
@@ -213,34 +221,50 @@ result<std::size_t> prefix_index<Pool, Symbol, Hash>::publish(const block_table<
                                                               OnPublished&& on_published) {
   if (epoch != epoch_) return errc::stale_epoch;
   if (computed > table.tokens()) return errc::outside_row;
-  const std::size_t count = full_pages(text, computed);
-  for (const handle& page : table.handles().first(count)) {
-    if (!page.is_null()) KVPAGE_TRY(pool_->check(page));
+  const std::span<const handle> pages = table.handles().first(full_pages(text, computed));
+  std::size_t known = 0;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (pages[i].is_null()) continue;
+    KVPAGE_TRY(pool_->check(pages[i]));
+    if (pool_->is_published(pages[i].id())) known = i + 1;
   }
-  if (count == 0) return std::size_t{0};
+  if (known == pages.size()) return std::size_t{0};
   sync();
   const std::size_t before = tree_.size();
-  const detail::salt_table::root root = salts_.find_or_add(text.salt);
-  salts_.hang(root);  // so that the salt stays known while nothing is published under it yet
-  walk at = begin(root);
-  for (std::size_t i = 0; i < count; ++i) {
-    at.hash = hash_(at.hash, content(text, i));
+  ++change_;
+  if (known != 0) {
+    const page_id last = pages[known - 1].id();
+    if (tree_.holds(last, content(text, known - 1)))
+      publish_below({parent_type::page(last), tree_.hash(last)}, known, pages, text, on_published);
+  } else {
+    const detail::salt_table::root root = salts_.find_or_add(text.salt);
+    salts_.hang(root);  // so that the salt stays known while nothing is published under it yet
+    publish_below(begin(root), 0, pages, text, on_published);
+    salts_.unhang(root);
+  }
+  return tree_.size() - before;
+}
+
+// Goes on along the text with page `i`, from where it has come.
+template <class Pool, class Symbol, class Hash>
+template <class OnPublished>
+void prefix_index<Pool, Symbol, Hash>::publish_below(walk at, std::size_t i, std::span<const handle> pages,
+                                                     const prompt_type& text, OnPublished& on_published) {
+  for (; i < pages.size(); ++i) {
+    at.hash = hash_after(at, content(text, i));
     page_id page = tree_.find(at.parent, at.hash, content(text, i));
     if (page == null_page) {
-      const handle own = table.handles()[i];
+      const handle own = pages[i];
       if (own.is_null() || tree_.contains(own.id()) || pool_->is_last_grant(own.id())) break;
       const errc code = pool_->publish(own);
       Ensures(code == errc::ok);  // checked above
       tree_.insert(own, at.parent, at.hash, content(text, i));
-      if (at.parent.is_root()) salts_.hang(root);
+      if (at.parent.is_root()) salts_.hang(at.parent.number());
       on_published(own);
       page = own.id();
     }
     at.parent = parent_type::page(page);
   }
-  salts_.unhang(root);
-  ++change_;
-  return tree_.size() - before;
 }
 
 template <class Pool, class Symbol, class Hash>

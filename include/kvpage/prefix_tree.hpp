@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -14,6 +13,7 @@
 #include "config.hpp"
 #include "error.hpp"
 #include "page_audit.hpp"
+#include "page_buckets.hpp"
 
 namespace kvpage::inline v0::detail {
 
@@ -39,7 +39,7 @@ class prefix_parent {
   std::uint32_t word_;
 };
 
-// One node per page of the pool, allocated once: 64 bytes, its content, and 4 to 8 bytes of hash buckets.
+// One node per page of the pool, allocated once: 32 bytes, its content, and its share of the buckets.
 //
 // Eviction is leaf first, least recently cached first, O(1) amortised: a page with children that comes up
 // for eviction leaves the list and comes back, as the oldest, with the loss of its last child.
@@ -49,31 +49,30 @@ class prefix_tree {
   prefix_tree(std::size_t pages, std::size_t symbols_per_page, std::pmr::memory_resource* memory)
       : nodes_(pages, memory),
         symbols_(pages * symbols_per_page, memory),
-        buckets_(std::bit_ceil(pages), memory),
-        symbols_per_page_{symbols_per_page} {}
+        buckets_(pages, memory),
+        symbols_per_page_{symbols_per_page} {
+    nodes_[null_page].newer = null_page;
+  }
 
   // The page with this content below `parent`; null_page if there is none.
-  [[nodiscard]] page_id find(prefix_parent parent, std::uint64_t hash,
+  [[nodiscard]] page_id find(prefix_parent parent, std::uint32_t hash,
                              std::span<const Symbol> content) const noexcept {
-    page_id page = buckets_[bucket(folded(hash))];
-    while (page != null_page && !matches(page, parent, folded(hash), content))
-      page = nodes_[page].next_in_bucket;
-    return page;
+    return buckets_.find(hash,
+                         [&](page_id page) { return nodes_[page].parent == parent && holds(page, content); });
   }
 
   // Adds a referenced page, which is not in the tree yet.
-  void insert(Handle handle, prefix_parent parent, std::uint64_t hash,
+  void insert(Handle handle, prefix_parent parent, std::uint32_t hash,
               std::span<const Symbol> content) noexcept {
     const page_id page = handle.id();
     Expects(!contains(page));
-    page_id& head = buckets_[bucket(folded(hash))];
-    nodes_[page] = {.handle = handle, .parent = parent, .hash = folded(hash), .next_in_bucket = head};
-    head = page;
+    nodes_[page] = {.handle = handle, .hash = hash, .parent = parent};
+    buckets_.insert(hash, page);
     std::ranges::copy(content, symbols_.begin() + static_cast<std::ptrdiff_t>(page * symbols_per_page_));
     ++size_;
     if (!parent.is_root()) {
       ++nodes_[parent.number()].children;
-      if (nodes_[parent.number()].blocking_children++ == 0 && nodes_[parent.number()].is_cached)
+      if (nodes_[parent.number()].blocking_children++ == 0 && is_cached(parent.number()))
         become_unevictable(parent.number());
     }
   }
@@ -81,7 +80,6 @@ class prefix_tree {
   // Nobody references the page any more: it may be evicted once its children have been.
   void mark_cached(page_id page) noexcept {
     Expects(contains(page));
-    nodes_[page].is_cached = true;
     link(page, newest());
     if (nodes_[page].blocking_children == 0) become_evictable(page);
   }
@@ -89,7 +87,7 @@ class prefix_tree {
   // Somebody references the page again.
   void mark_referenced(page_id page) noexcept {
     unlink(page);
-    nodes_[page].is_cached = false;
+    nodes_[page].newer = not_cached;
     if (nodes_[page].blocking_children == 0) become_unevictable(page);
   }
 
@@ -98,8 +96,8 @@ class prefix_tree {
     while (oldest() != null_page && nodes_[oldest()].children != 0) unlink(oldest());
     const page_id victim = oldest();
     const node& following = nodes_[nodes_[victim].newer];  // fetched when this victim came up
-    __builtin_prefetch(&buckets_[bucket(following.hash)]);
-    __builtin_prefetch(&nodes_[following.newer]);
+    buckets_.prefetch(following.hash);
+    if (following.newer < unlisted) __builtin_prefetch(&nodes_[following.newer]);
     return victim;
   }
 
@@ -107,39 +105,41 @@ class prefix_tree {
   void erase(page_id page) noexcept {
     node& erased = nodes_[page];
     Expects(contains(page) && erased.children == 0);
-    page_id* link_to = &buckets_[bucket(erased.hash)];
-    while (*link_to != page) link_to = &nodes_[*link_to].next_in_bucket;
-    *link_to = erased.next_in_bucket;
+    buckets_.erase(erased.hash, page);
     unlink(page);
     --size_;
-    if (erased.is_cached)
+    if (is_cached(page))
       --evictable_;
     else
       unblock(erased.parent);
     if (!erased.parent.is_root()) {
       const page_id parent = erased.parent.number();
-      if (--nodes_[parent].children == 0 && nodes_[parent].is_cached && !nodes_[parent].is_linked)
-        link(parent, null_page);
+      if (--nodes_[parent].children == 0 && nodes_[parent].newer == unlisted) link(parent, null_page);
     }
     erased = {};
   }
 
   void clear() noexcept {
     std::ranges::fill(nodes_, node{});
-    std::ranges::fill(buckets_, null_page);
+    nodes_[null_page].newer = null_page;
+    buckets_.clear();
     size_ = evictable_ = 0;
   }
 
   [[nodiscard]] bool contains(page_id page) const noexcept { return !nodes_[page].handle.is_null(); }
   [[nodiscard]] Handle handle(page_id page) const noexcept { return nodes_[page].handle; }
   [[nodiscard]] prefix_parent parent(page_id page) const noexcept { return nodes_[page].parent; }
+  [[nodiscard]] std::uint32_t hash(page_id page) const noexcept { return nodes_[page].hash; }
+  [[nodiscard]] bool holds(page_id page, std::span<const Symbol> wanted) const noexcept {
+    return std::ranges::equal(content(page), wanted);
+  }
 
   [[nodiscard]] bool is_leaf(page_id page) const noexcept { return nodes_[page].children == 0; }
-  [[nodiscard]] bool is_cached(page_id page) const noexcept { return nodes_[page].is_cached; }
+  [[nodiscard]] bool is_cached(page_id page) const noexcept { return nodes_[page].newer != not_cached; }
 
   // Whether the page is cached and so is everything below it.
   [[nodiscard]] bool is_evictable(page_id page) const noexcept {
-    return nodes_[page].is_cached && nodes_[page].blocking_children == 0;
+    return is_cached(page) && nodes_[page].blocking_children == 0;
   }
 
   // The first page whose links, counts or bucket are wrong, if any.  O(n); allocates 8 bytes a page.
@@ -151,17 +151,17 @@ class prefix_tree {
       const node& n = nodes_[page];
       ++present;
       evictable += is_evictable(page);
-      listed += n.is_linked;
+      listed += is_listed(page);
       if (!n.parent.is_root()) {
         if (!contains(n.parent.number())) return {page, "its parent has left the index"};
         ++children[n.parent.number()];
         blocking[n.parent.number()] += !is_evictable(page);
       }
-      page_id in_bucket = buckets_[bucket(n.hash)];
-      while (in_bucket != page && in_bucket != null_page) in_bucket = nodes_[in_bucket].next_in_bucket;
-      if (in_bucket == null_page) return {page, "not to be found by its hash"};
-      if (n.is_linked && !n.is_cached) return {page, "up for eviction while referenced"};
-      if (n.is_cached && !n.is_linked && n.children == 0) return {page, "cached, but never evicted: leaked"};
+      if (buckets_.find(n.hash, [=](page_id found) { return found == page; }) != page)
+        return {page, "not to be found by its hash"};
+      if (is_listed(page) && !is_cached(page)) return {page, "up for eviction while referenced"};
+      if (is_cached(page) && !is_listed(page) && n.children == 0)
+        return {page, "cached, but never evicted: leaked"};
     }
     for (page_id page = 1; page < nodes_.size(); ++page) {
       if (nodes_[page].children != children[page] || nodes_[page].blocking_children != blocking[page])
@@ -177,33 +177,25 @@ class prefix_tree {
   [[nodiscard]] std::size_t evictable() const noexcept { return evictable_; }
 
  private:
-  struct alignas(64) node {  // one cache line
+  // What `newer` says of a page that is not in the list.
+  static constexpr page_id not_cached = ~page_id{0};
+  static constexpr page_id unlisted = not_cached - 1;  // cached, and waiting for its children to go
+
+  struct alignas(32) node {  // half a cache line
     Handle handle;           // null: the page is not in the tree
-    prefix_parent parent = prefix_parent::root(0);
     std::uint32_t hash = 0;
-    page_id next_in_bucket = null_page;
+    prefix_parent parent = prefix_parent::root(0);
     page_id older = null_page;  // the list of cached pages; node 0 closes the ring
-    page_id newer = null_page;
+    page_id newer = not_cached;
     std::uint32_t children = 0;
     std::uint32_t blocking_children = 0;  // those that are not evictable
-    bool is_cached = false;
-    bool is_linked = false;  // in the list; cached pages that wait for their children are not
   };
-
-  [[nodiscard]] static std::uint32_t folded(std::uint64_t hash) noexcept {
-    return static_cast<std::uint32_t>(hash ^ (hash >> 32));
-  }
-  [[nodiscard]] std::size_t bucket(std::uint32_t hash) const noexcept { return hash & (buckets_.size() - 1); }
 
   [[nodiscard]] std::span<const Symbol> content(page_id page) const noexcept {
     return std::span{symbols_}.subspan(page * symbols_per_page_, symbols_per_page_);
   }
-  [[nodiscard]] bool matches(page_id page, prefix_parent parent, std::uint32_t hash,
-                             std::span<const Symbol> wanted) const noexcept {
-    const node& candidate = nodes_[page];
-    return candidate.hash == hash && candidate.parent == parent && std::ranges::equal(content(page), wanted);
-  }
 
+  [[nodiscard]] bool is_listed(page_id page) const noexcept { return nodes_[page].newer < unlisted; }
   [[nodiscard]] page_id oldest() const noexcept { return nodes_[null_page].newer; }
   [[nodiscard]] page_id newest() const noexcept { return nodes_[null_page].older; }
 
@@ -212,14 +204,13 @@ class prefix_tree {
     nodes_[page].older = after;
     nodes_[page].newer = before;
     nodes_[after].newer = nodes_[before].older = page;
-    nodes_[page].is_linked = true;
   }
 
   void unlink(page_id page) noexcept {
-    if (!nodes_[page].is_linked) return;
+    if (!is_listed(page)) return;
     nodes_[nodes_[page].older].newer = nodes_[page].newer;
     nodes_[nodes_[page].newer].older = nodes_[page].older;
-    nodes_[page].is_linked = false;
+    nodes_[page].newer = unlisted;
   }
 
   // Nothing blocks the cached page any more; nor, perhaps, its ancestors.
@@ -230,7 +221,7 @@ class prefix_tree {
   void unblock(prefix_parent parent) noexcept {
     while (!parent.is_root()) {
       node& unblocked = nodes_[parent.number()];
-      if (--unblocked.blocking_children != 0 || !unblocked.is_cached) return;
+      if (--unblocked.blocking_children != 0 || unblocked.newer == not_cached) return;
       ++evictable_;
       parent = unblocked.parent;
     }
@@ -242,13 +233,13 @@ class prefix_tree {
       --evictable_;
       if (nodes_[page].parent.is_root()) return;
       page = nodes_[page].parent.number();
-      if (nodes_[page].blocking_children++ != 0 || !nodes_[page].is_cached) return;
+      if (nodes_[page].blocking_children++ != 0 || !is_cached(page)) return;
     }
   }
 
   std::pmr::vector<node> nodes_;
   std::pmr::vector<Symbol> symbols_;
-  std::pmr::vector<page_id> buckets_;
+  page_buckets buckets_;
   std::size_t symbols_per_page_;
   std::size_t size_ = 0;
   std::size_t evictable_ = 0;

@@ -206,6 +206,19 @@ TYPED_TEST(prefix_index, case_D_rows_do_not_write_into_published_pages) {
   EXPECT_EQ(row.append(1), errc::shared_page);
 }
 
+// What is published once need not be looked at again, but is not taken for another text either.
+TYPED_TEST(prefix_index, case_D_publishing_goes_on_below_what_the_table_has_published) {
+  const tokens text{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, other{1, 2, 3, 4, 0, 0, 0, 0, 9, 10, 11, 12};
+  typename TestFixture::table row(this->pool);
+  ASSERT_EQ(row.append(text.size()), errc::ok);
+  EXPECT_EQ(*this->index.publish(row, text_of(text), 8, this->index.epoch()), 2u);
+  EXPECT_EQ(*this->index.publish(row, text_of(other), 12, this->index.epoch()), 0u);
+  EXPECT_EQ(*this->index.publish(row, text_of(text), 12, this->index.epoch()), 1u);
+  EXPECT_EQ(*this->index.publish(row, text_of(text), 12, this->index.epoch()), 0u);
+  EXPECT_EQ(this->matched({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}), 12u);
+  EXPECT_EQ(this->index.audit().finding, "");
+}
+
 // --- A page is written to again ---
 
 TYPED_TEST(prefix_index, case_D_a_page_to_be_written_again_is_withdrawn_and_its_salt_forgotten) {
