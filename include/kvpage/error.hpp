@@ -36,6 +36,7 @@ enum class errc : std::uint8_t {
   stale_epoch,         // computed before the epoch advanced (other weights): not publishable any more
   batch_full,          // more rows, entries or slots than the batch has room for
   row_too_long,        // a row has more pages than the exported table is wide
+  row_in_batch,        // the row has been added to the batch, and stays as it is until that is staged
   not_ready,         // has to wait for a step to write or read what this depends on; may succeed a step later
   buffer_too_small,  // the caller's buffer holds fewer elements than the call writes
 };
@@ -56,6 +57,7 @@ enum class errc : std::uint8_t {
     case errc::stale_epoch: return "stale epoch: computed before the epoch advanced";
     case errc::batch_full: return "batch full: more rows, entries or slots than planned";
     case errc::row_too_long: return "row too long: more pages than the table is wide";
+    case errc::row_in_batch: return "row in batch: it must not change before the step is staged";
     case errc::not_ready: return "not ready: a step has yet to write or read what this depends on";
     case errc::buffer_too_small: return "buffer too small";
   }

@@ -6,10 +6,26 @@
 #include <kvpage/cuda/verifier.cuh>
 #include <kvpage/verify.hpp>
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "device_memory.cuh"
+
+inline constexpr kvpage::cuda::table_options small_tables{.max_rows = 6,
+                                                          .max_pages_per_row = 12,
+                                                          .max_slots = 16,
+                                                          .max_changed_entries = 72,
+                                                          .max_changed_tags = 64};
+
+// Releases a page of a request and grants it to somebody else.
+template <class Pool>
+void steal(Pool& pool, const kvpage::block_table<Pool>& request, std::size_t entry) {
+  std::array page{request.handles()[entry]};
+  ASSERT_EQ(pool.release(page), kvpage::errc::ok);
+  ASSERT_EQ(pool.allocate(page), kvpage::errc::ok);
+}
 
 // What attention would read after a step.
 struct exported_step {

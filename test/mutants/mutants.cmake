@@ -50,22 +50,32 @@ kvpage_add_mutant(length_not_cut verify_rows_test kernels/kvpage/kernels/verify_
 
 # --- What the update leaves behind ---
 
-kvpage_add_mutant(padded_tail_not_cleared device_tables_test kernels/kvpage/kernels/update_tables.cuh
-  "padded[i] = null_page"
-  "static_cast<void>(padded)")
+kvpage_add_mutant(padded_ids_not_cleared device_tables_test kernels/kvpage/kernels/update_tables.cuh
+  "out.d_padded[row * out.padded_width + k] = null_page"
+  "static_cast<void>(row)")
+kvpage_add_mutant(indices_not_cleared device_tables_test kernels/kvpage/kernels/update_tables.cuh
+  "out.d_indices[i] = null_page"
+  "static_cast<void>(i)")
 kvpage_add_mutant(unverified_length_stays device_tables_test kernels/kvpage/kernels/update_tables.cuh
-  "out.d_seq_lens[index] = 0;"
+  "out.d_seq_lens[i] = 0;"
   "")
-kvpage_add_mutant(step_that_was_not_staged_counts device_tables_test kernels/kvpage/kernels/update_tables.cuh
-  "staged.step == before.step + 1"
+kvpage_add_mutant(step_that_was_not_staged_counts staging_ring_test kernels/kvpage/kernels/update_tables.cuh
+  "*static_cast<const volatile step_number*>(&staged) == step"
   "true")
+kvpage_add_mutant(each_block_decides_whether_a_step_is_staged staging_ring_test
+  kernels/kvpage/kernels/update_tables.cuh
+  "takes = (first == undecided ? own : first) == taken"
+  "takes = is_staged")
 
 # --- What the host sends ---
 
-kvpage_add_mutant(staging_slot_overwritten_early device_tables_test include/kvpage/cuda/device_tables.cuh
+kvpage_add_mutant(step_number_not_written_last staging_ring_test include/kvpage/cuda/device_tables.cuh
+  "const auto slot = staging_.at(step);"
+  "const auto slot = staging_.at(step); slot.step = step;")
+kvpage_add_mutant(staging_slot_overwritten_early staging_ring_test include/kvpage/cuda/device_tables.cuh
   "if (step > begun + options_.staging_slots) return errc::not_ready;"
   "")
-kvpage_add_mutant(image_of_tags_overwritten_early device_tables_test include/kvpage/cuda/device_tables.cuh
+kvpage_add_mutant(image_of_tags_overwritten_early staging_ring_test include/kvpage/cuda/device_tables.cuh
   "if (all_tags && tags_.image_step() > begun) return errc::not_ready;"
   "")
 kvpage_add_mutant(overflow_of_changed_tags_ignored device_tables_test include/kvpage/cuda/page_tags.cuh

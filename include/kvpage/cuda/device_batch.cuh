@@ -44,8 +44,9 @@ struct step_info {
   std::uint32_t chunks = 0;
 };
 
-// What attention reads: written on the device, for each batch row.  A row reads nothing (length 0) and
-// writes nowhere (slots -1) until the verifier has passed it.  Forms that were not asked for are null.
+// What attention reads: written on the device, for each batch row.  A row reads nothing (length 0, null pages)
+// and writes nowhere (slots -1) until the verifier has passed it: the update leaves no id of an earlier step.
+// Forms that were not asked for are null.
 struct attention_inputs {
   std::int32_t* d_seq_lens = nullptr;       // [max_rows]      tokens; 0 past the batch's rows
   slot_index* d_slots = nullptr;            // [max_slots]     page x tokens_per_page + offset, or -1
@@ -61,7 +62,7 @@ struct attention_inputs {
 enum class cut_off : std::uint8_t { null_pages_and_length, null_pages };
 
 // Everything the verifier's launch needs.  Trivially copyable; owns nothing.  device_tables::batch() gives
-// one; an engine with tables of its own fills one in.
+// one; an engine with tables of its own fills one in, and empties `out` before each step as an update does.
 template <class Handle>
 struct device_batch {
   const page_tag* d_tags = nullptr;     // [pool_pages]  the pages' present tags

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gsl/assert>
 
 #include <algorithm>
 #include <cstddef>
@@ -65,7 +66,8 @@ class device_tables {
         tokens_per_page_{pool.tokens_per_page()},
         tags_(pool, options.max_changed_tags, arrays_.tag_image),
         rows_(options.max_rows, options.max_pages_per_row, options.max_changed_entries),
-        update_blocks_{detail::blocks_for(update_threads(options), 2)} {
+        update_blocks_{detail::blocks_for(update_threads(options), 2)},
+        batch_of_row_(options.max_rows) {
     batch_.reserve(options.max_rows);
   }
 
@@ -77,27 +79,31 @@ class device_tables {
   // --- The host's part of a step ---
 
   // Makes row `row` hold the table's pages, whatever it held before.  Called before the step that is to
-  // see a change of the table (new pages, new tokens, pages given up), and before the row is added to the
-  // batch, which takes its length then and its pages in stage().
-  //   row_too_long; batch_full: more entries change than travel in one step (max_changed_entries).
+  // see a change of the table (new pages, new tokens, pages given up).
+  //   row_in_batch: added since the last stage(); row_too_long; batch_full: more entries change than travel in
+  //   one step (max_changed_entries).
   // O(changes); O(pages) if the table was rewritten more than once since it was last assigned to this row.
   [[nodiscard]] errc assign(std::uint32_t row, const block_table<Pool>& table) noexcept {
-    return rows_.assign(row, table);
+    return is_in_batch(row) ? errc::row_in_batch : rows_.assign(row, table);
   }
 
-  // Makes row `row` hold nothing.  batch_full as above.
-  [[nodiscard]] errc clear(std::uint32_t row) noexcept { return rows_.clear(row); }
+  // Makes row `row` hold nothing.  row_in_batch, batch_full as above.
+  [[nodiscard]] errc clear(std::uint32_t row) noexcept {
+    return is_in_batch(row) ? errc::row_in_batch : rows_.clear(row);
+  }
 
   // Adds a row as it was assigned to the batch, its newest `new_tokens` tokens to be written in this step.
-  //   batch_full; outside_row: fewer than new_tokens tokens held.
+  //   row_in_batch: it has been; outside_row: fewer than new_tokens tokens held; batch_full.
   [[nodiscard]] errc add(std::uint32_t row, std::uint32_t new_tokens = 1) noexcept {
-    Expects(row < options_.max_rows);
+    if (is_in_batch(row)) return errc::row_in_batch;
     const auto& held = rows_[row];
     if (new_tokens > held.tokens - held.dropped_pages * tokens_per_page_) return errc::outside_row;
-    return add_row({.first_entry = rows_.first_entry(row),
-                    .pages = held.pages,
-                    .tokens = held.tokens,
-                    .new_tokens = new_tokens});
+    KVPAGE_TRY(add_row({.first_entry = rows_.first_entry(row),
+                        .pages = held.pages,
+                        .tokens = held.tokens,
+                        .new_tokens = new_tokens}));
+    batch_of_row_[row] = batch_number_;
+    return errc::ok;
   }
 
   // Adds a row that reads nothing and writes its `new_tokens` tokens nowhere.  batch_full.
@@ -109,6 +115,7 @@ class device_tables {
   void drop_batch() noexcept {
     batch_.clear();
     batch_totals_ = {};
+    ++batch_number_;
   }
 
   // Hands what was assigned and added to the device as its next step, and begins a new batch.
@@ -118,8 +125,9 @@ class device_tables {
 
   // --- The stream's part ---
 
-  // One launch: applies the step that was staged next.  If none was, the batch is empty and no step is
-  // counted; stage() must wait until such a launch is over, which might see half of what it writes.
+  // One launch: applies the step that was staged next, and empties every export until the verifier fills it.
+  // If no step was staged, the batch is empty and no step is counted.  A launch that stage() overlaps with
+  // takes all of the step or nothing of it.
   [[nodiscard]] cudaError_t enqueue_update(cudaStream_t stream) const noexcept;
 
   // What the verifier checks and what attention then reads: the same addresses in every step.
@@ -139,13 +147,17 @@ class device_tables {
   friend class verifier;
   using arrays = detail::tables_memory<handle>;
 
-  // What keeps an update's threads busy: a warp for each row's exports, one thread for each change.  All of the
+  // What keeps an update's threads busy: a warp for each row's ids, one thread for each change.  All of the
   // tags travel too rarely to launch more blocks in every step.
   [[nodiscard]] static std::uint64_t update_threads(const table_options& options) noexcept {
     return (std::max)({std::uint64_t{options.max_rows} * 32, std::uint64_t{options.max_slots},
                        std::uint64_t{options.max_changed_entries}, std::uint64_t{options.max_changed_tags}});
   }
 
+  [[nodiscard]] bool is_in_batch(std::uint32_t row) const noexcept {
+    Expects(row < options_.max_rows);
+    return batch_of_row_[row] == batch_number_;
+  }
   [[nodiscard]] errc add_row(batch_row row) noexcept;
 
   table_options options_;
@@ -159,6 +171,8 @@ class device_tables {
   std::uint32_t update_blocks_;
 
   std::vector<batch_row> batch_;
+  std::vector<std::uint64_t> batch_of_row_;  // the number of the batch that it was last added to
+  std::uint64_t batch_number_ = 1;
   detail::staged_counts batch_totals_;
   update_stats stats_;
 };
@@ -207,26 +221,27 @@ result<step_number> device_tables<Pool>::stage() noexcept {
   const bool all_tags = tags_.needs_all();
   if (all_tags && tags_.image_step() > begun) return errc::not_ready;
 
+  // Until the last line the slot names the step that had it before, which no update looks for any more.
   const auto slot = staging_.at(step);
-  slot.counts = batch_totals_;
-  slot.counts.step = step;
-  slot.counts.all_tags = all_tags;
-  slot.counts.changed_entries = rows_.stage_changes(slot.entries);
+  detail::staged_counts counts = batch_totals_;
+  counts.all_tags = all_tags;
+  counts.changed_entries = rows_.stage_changes(slot.entries);
   if (all_tags) {
     tags_.stage_all(step);
   } else {
-    slot.counts.changed_tags = tags_.stage_changes(slot.tags);
+    counts.changed_tags = tags_.stage_changes(slot.tags);
   }
   std::copy(batch_.begin(), batch_.end(), slot.rows);
+  slot.counts = counts;
+  detail::write_counter(slot.step, step);
 
   ++stats_.steps;
-  stats_.changed_entries += slot.counts.changed_entries;
-  stats_.changed_tags += slot.counts.changed_tags;
+  stats_.changed_entries += counts.changed_entries;
+  stats_.changed_tags += counts.changed_tags;
   stats_.full_tag_uploads += all_tags;
-  stats_.bytes += sizeof(slot.counts) + batch_.size() * sizeof(batch_row) +
-                  slot.counts.changed_entries * sizeof(entry_change<handle>) +
-                  slot.counts.changed_tags * sizeof(tag_change) +
-                  (all_tags ? pool_pages_ * sizeof(page_tag) : 0);
+  stats_.bytes += sizeof(step) + sizeof(counts) + batch_.size() * sizeof(batch_row) +
+                  counts.changed_entries * sizeof(entry_change<handle>) +
+                  counts.changed_tags * sizeof(tag_change) + (all_tags ? pool_pages_ * sizeof(page_tag) : 0);
   drop_batch();
   return step;
 }
@@ -243,6 +258,7 @@ cudaError_t device_tables<Pool>::enqueue_update(cudaStream_t stream) const noexc
                                           .d_step = arrays_.d_step,
                                           .out = arrays_.out,
                                           .d_padded_pages = arrays_.d_padded_pages,
+                                          .d_decision = arrays_.d_decision,
                                           .d_blocks_done = arrays_.d_blocks_done,
                                           .pool_pages = pool_pages_,
                                           .tokens_per_page = tokens_per_page_,

@@ -3,7 +3,8 @@
 // Step n is staged in slot n % slots.  The device reads the slot in place, through the bus, and finds it by
 // counting steps itself: nothing about a launch depends on the step, so that a captured graph serves every
 // step.  (A copy node would have its source and size fixed at capture.)  When its update has read the slot,
-// the device says so in `begun`, and only then does the host write to it again.
+// the device says so in `begun`, and only then does the host write to it again.  The slot's step number is
+// written last: an update that runs while the host stages finds either all of the step or none of it.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,6 @@ struct alignas(16) entry_change {
 namespace detail {
 
 struct staged_counts {
-  step_number step = 0;
   std::uint32_t rows = 0;
   std::uint32_t entries = 0;
   std::uint32_t slots = 0;
@@ -53,6 +53,7 @@ struct staging_limits {
 template <class Handle>
 struct staging_view {
   struct slot {
+    step_number& step;  // written last: the step that the rest of the slot is about
     staged_counts& counts;
     batch_row* rows;
     tag_change* tags;
@@ -64,22 +65,24 @@ struct staging_view {
 
   [[nodiscard]] KVPAGE_HOST_DEVICE static constexpr std::size_t slot_bytes(
       const staging_limits& limits) noexcept {
-    return counts_bytes + limits.rows * sizeof(batch_row) +
+    return header_bytes + limits.rows * sizeof(batch_row) +
            limits.changed_entries * sizeof(entry_change<Handle>) + rounded_tags(limits) * sizeof(tag_change);
   }
 
   [[nodiscard]] KVPAGE_HOST_DEVICE slot at(step_number step) const noexcept {
-    std::byte* const counts = ring + step % limits.slots * slot_bytes(limits);
-    std::byte* const rows = counts + counts_bytes;
+    std::byte* const header = ring + step % limits.slots * slot_bytes(limits);
+    std::byte* const rows = header + header_bytes;
     std::byte* const entries = rows + limits.rows * sizeof(batch_row);
     std::byte* const tags = entries + limits.changed_entries * sizeof(entry_change<Handle>);
-    return {*reinterpret_cast<staged_counts*>(counts), reinterpret_cast<batch_row*>(rows),
-            reinterpret_cast<tag_change*>(tags), reinterpret_cast<entry_change<Handle>*>(entries)};
+    return {*reinterpret_cast<step_number*>(header),
+            *reinterpret_cast<staged_counts*>(header + sizeof(step_number)),
+            reinterpret_cast<batch_row*>(rows), reinterpret_cast<tag_change*>(tags),
+            reinterpret_cast<entry_change<Handle>*>(entries)};
   }
 
  private:
-  static constexpr std::size_t counts_bytes = 64;
-  static_assert(sizeof(staged_counts) <= counts_bytes);
+  static constexpr std::size_t header_bytes = 64;
+  static_assert(sizeof(step_number) + sizeof(staged_counts) <= header_bytes);
 
   // Keeps every slot aligned to 16 bytes.
   KVPAGE_HOST_DEVICE static constexpr std::size_t rounded_tags(const staging_limits& limits) noexcept {
@@ -87,9 +90,13 @@ struct staging_view {
   }
 };
 
-// A counter in pinned memory that the device writes and the host reads while kernels run.
+// A counter in pinned memory that one side writes and the other reads while kernels run: whoever reads a number
+// sees what was written before it.
 [[nodiscard]] inline step_number read_counter(step_number& pinned) noexcept {
   return std::atomic_ref(pinned).load(std::memory_order_acquire);
+}
+inline void write_counter(step_number& pinned, step_number value) noexcept {
+  std::atomic_ref(pinned).store(value, std::memory_order_release);
 }
 
 }  // namespace detail

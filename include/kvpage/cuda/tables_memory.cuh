@@ -47,7 +47,8 @@ struct tables_memory {
   Handle* d_granted;
   batch_row* d_rows;
   step_info* d_step;
-  std::uint32_t* d_padded_pages;
+  std::uint32_t* d_padded_pages = nullptr;
+  std::uint32_t* d_decision;
   std::uint32_t* d_blocks_done;
   attention_inputs out;
   // Pinned.
@@ -71,6 +72,7 @@ struct tables_memory {
     memory.d_granted = device.take<Handle>(entries);
     memory.d_rows = device.take<batch_row>(rows);
     memory.d_step = device.take<step_info>(1);
+    memory.d_decision = device.take<std::uint32_t>(1);
     memory.d_blocks_done = device.take<std::uint32_t>(1);
     memory.out.d_seq_lens = device.take<std::int32_t>(rows);
     memory.out.d_slots = device.take<slot_index>(options.max_slots);

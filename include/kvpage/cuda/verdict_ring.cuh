@@ -1,6 +1,8 @@
 // kvpage: what the device found, step by step, in pinned memory.
 #pragma once
 
+#include <gsl/assert>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -66,8 +68,9 @@ class verdict_ring {
   // `begun`, in pinned memory, counts the steps whose update has run.
   verdict_ring(const detail::verdict_view& ring, step_number& begun) : ring_{ring}, begun_{&begun} {}
 
-  // What is known of `step`.  Never blocks.  The failed rows stay valid until step + max_age() is staged.
+  // What is known of `step`, at least 1.  Never blocks.  The failed rows stay valid until step + max_age() is staged.
   [[nodiscard]] step_verdict poll(step_number step) const noexcept {
+    Expects(step != 0);
     const step_number begun = detail::read_counter(*begun_);  // first: a verdict cannot arrive in between
     const detail::verdict_view::slot slot = ring_.at(step);
     const step_number verified = detail::read_counter(slot.verified);
