@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Proves that the `untagged` policy costs nothing: same instructions as code written by hand.
 
-    compare.py --library DIR [--include DIRS] [--compiler g++] [--plant byte | instruction] [--show]
+    compare.py --library DIR [--include DIRS] [--compiler g++] [--plant byte | instruction | symbol]
+               [--show]
 
 Compiles subject.cpp three times at -O2 and at -O3, disassembles the op_* functions, replaces addresses by
 offsets in the function and names of callees by their place, and compares:
   untagged against by_hand    must be the same, instruction by instruction
   tagged against by_hand      must differ, or the comparison sees nothing
-An `untagged` object must not contain a symbol of the verifier either.  Sizes are compared by static_assert in
-subject.cpp.  --plant works on a copy of the headers in which the untagged path has been given one byte or one
-instruction more; the proof must fail then.  Exit status 0: proven.
+Nor must an `untagged` program.cpp contain a symbol of the verifier, and a `tagged` one must.  Sizes are compared
+by static_assert in subject.cpp.  --plant works on a copy of the headers in which the untagged path has been given
+one byte, one instruction or one symbol more; the proof must fail then.  Exit status 0: proven.
 """
 import argparse
 import difflib
@@ -23,10 +24,14 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 OPERATIONS = ["op_allocate", "op_retain", "op_release", "op_append", "op_export_padded", "op_decode_step"]
 
+OF_THE_VERIFIER = r".*(?:verif|verdict|describe|entry_holds|tag_journal|journal_list|table_history).*"
+
 # file, the text before which something is planted, what is planted
 PLANTS = {
     "byte": ("kvpage/page_handle.hpp", "  page_id id_ = null_page;", "  std::uint8_t planted_ = 0;\n"),
     "instruction": ("kvpage/page_pool.hpp", "  page_id* const freed = free_.back();", '  asm volatile("nop");\n'),
+    "symbol": ("kvpage/verify.hpp", "  if constexpr (Pool::policy::is_tagged) {",
+               "  static volatile int planted; planted = 1;\n"),
 }
 
 
@@ -38,10 +43,10 @@ def run(*command):
 
 
 def planted(include, plant, folder):
-    """A copy of the headers with the plant in them."""
+    """A copy of the headers with the plant in them: its text in a file, before an anchor."""
     copy = folder / "include"
     shutil.copytree(include, copy)
-    name, anchor, text = PLANTS[plant]
+    name, anchor, text = plant
     header = copy / name
     original = header.read_text()
     if anchor not in original:
@@ -109,7 +114,7 @@ def main():
     failures = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        library = planted(options.library, options.plant, folder) if options.plant else options.library
+        library = planted(options.library, PLANTS[options.plant], folder) if options.plant else options.library
         includes = [f"-I{path}" for path in [library, *options.include.split(";")] if path]
         print(f"{'':5}{'':18}{'by hand':>9}{'untagged':>10}{'tagged':>9}   instructions, {options.compiler}")
         for level in ["-O2", "-O3"]:
@@ -130,9 +135,15 @@ def main():
                         print("\n".join(difflib.unified_diff(by_hand, untagged, "by_hand", "untagged", lineterm="")))
                 if tagged == by_hand and operation != "op_export_padded":  # which never sees a tag
                     failures.append(f"{operation} at {level}: tagged does not differ; the comparison is blind")
-            symbols = run("nm", "-C", folder / f"untagged{level}.o")
-            for symbol in re.findall(r".*(?:verify_row|describe|entry_holds|tag_journal|next_tag).*", symbols):
-                failures.append(f"a symbol of the verifier in an untagged object: {symbol}")
+            for subject in ["untagged", "tagged"]:
+                program = folder / f"program_{subject}"
+                run(options.compiler, "-std=c++20", level, *includes, f"-DKVPAGE_SUBJECT={subject}",
+                    HERE / "program.cpp", "-o", program)
+                symbols = re.findall(OF_THE_VERIFIER, run("nm", "-C", program))
+                if subject == "untagged":
+                    failures += [f"a symbol of the verifier in an untagged program: {name}" for name in symbols]
+                elif not symbols:
+                    failures.append("no symbol of the verifier in a tagged program; the search is blind")
     for failure in failures:
         print("not proven:", failure)
     sys.exit(1 if failures else 0)
