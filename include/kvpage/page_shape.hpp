@@ -71,6 +71,9 @@ struct mla_shape_options {
 
 class page_shape {
  public:
+  static constexpr std::uint32_t max_layers = 1u << 16;
+  static constexpr std::uint32_t max_heads = 1u << 14;
+
   // Each throws std::invalid_argument for a count of zero or out of range, for scales on elements wider
   // than a byte, and where a page's bytes do not fit 63 bits.
   static constexpr page_shape kv(const kv_shape_options& options);
@@ -87,6 +90,11 @@ class page_shape {
   // 2: K and V; 1: MLA.
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t parts() const noexcept { return parts_; }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t heads() const noexcept { return heads_; }
+  // Vectors of one token in `layers` layers: 32 bits hold the most that there can be.
+  [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t vectors(std::uint32_t layers) const noexcept {
+    static_assert(std::uint64_t{max_layers} * 2 * max_heads <= std::uint64_t{1} << 31);
+    return layers * parts_ * heads_;
+  }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t dim() const noexcept { return dim_; }
   [[nodiscard]] KVPAGE_HOST_DEVICE constexpr std::uint32_t element_bytes() const noexcept {
     return element_bytes_;
@@ -238,8 +246,8 @@ constexpr page_shape page_shape::mla_584(std::uint32_t layers, std::uint32_t tok
 
 constexpr page_shape page_shape::flat(const kv_shape_options& options, std::uint32_t parts) {
   const char* const block = "page_shape: a block";
-  detail::require_between("page_shape: layers", options.layers, 1u, 1u << 16);
-  detail::require_between("page_shape: kv_heads", options.kv_heads, 1u, 1u << 14);
+  detail::require_between("page_shape: layers", options.layers, 1u, max_layers);
+  detail::require_between("page_shape: kv_heads", options.kv_heads, 1u, max_heads);
   detail::require_between("page_shape: head_dim", options.head_dim, 1u, 1u << 17);
   detail::require_between("page_shape: tokens_per_page", options.tokens_per_page, 1u, 1u << 20);
   if (options.element_bytes != 1 && options.element_bytes != 2 && options.element_bytes != 4)
@@ -276,7 +284,7 @@ constexpr page_shape page_shape::flat(const kv_shape_options& options, std::uint
 constexpr page_shape page_shape::published(std::uint32_t layers, std::uint32_t tokens_per_page,
                                            std::uint32_t latent_dim, std::uint32_t tile_dim,
                                            std::uint32_t scale_bytes) {
-  detail::require_between("page_shape: layers", layers, 1u, 1u << 16);
+  detail::require_between("page_shape: layers", layers, 1u, max_layers);
   detail::require_between("page_shape: tokens_per_page", tokens_per_page, 1u, 1u << 20);
   page_shape shape;
   shape.layers_ = layers;

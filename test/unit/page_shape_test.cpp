@@ -193,6 +193,22 @@ std::string refusal(Function function) {
   return "";
 }
 
+TEST(PageShape, CaseI_TheVectorsOfTheLargestTokenAreCountedIn32Bits) {
+  kvpage::kv_shape_options options{.layers = page_shape::max_layers,
+                                   .kv_heads = page_shape::max_heads,
+                                   .head_dim = 1,
+                                   .tokens_per_page = 1,
+                                   .element_bytes = 1};
+  const page_shape largest = page_shape::kv(options);
+  EXPECT_EQ(largest.vectors(1), 32'768u);
+  EXPECT_EQ(largest.vectors(largest.layers()), 2'147'483'648u);
+  ++options.layers;
+  EXPECT_THROW((void)page_shape::kv(options), std::invalid_argument);
+  --options.layers;
+  ++options.kv_heads;
+  EXPECT_THROW((void)page_shape::kv(options), std::invalid_argument);
+}
+
 TEST(PageShape, ImpossibleShapesAreRefusedWithValueAndBound) {
   EXPECT_EQ(refusal([] { return kv(0, 8, 4, 2); }),
             "page_shape: kv_heads is 0; it must be between 1 and 16384");

@@ -53,8 +53,7 @@ template <class Args>
                                             std::uint32_t layers, void (*kernel)(Args), cudaStream_t stream,
                                             const std::type_identity_t<Args>& args) {
   constexpr std::uint32_t lanes = kernels::detail::warp_lanes;
-  const std::uint32_t vectors = layers * shape.parts() * shape.heads();
-  const std::uint32_t warps = (std::min)(vectors, block_threads / lanes);
+  const std::uint32_t warps = (std::min)(shape.vectors(layers), block_threads / lanes);
   const std::uint32_t tokens_per_block = block_threads / lanes / warps;
   return launch_storage((tokens + tokens_per_block - 1) / tokens_per_block,
                         dim3(warps * lanes, tokens_per_block), kernel, stream, args);

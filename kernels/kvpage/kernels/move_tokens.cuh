@@ -59,7 +59,7 @@ struct vector_index {
 template <class Visit>
 __device__ void for_each_vector(const page_shape& shape, std::uint64_t tokens, std::uint32_t layers,
                                 Visit visit) {
-  const std::uint32_t vectors = layers * shape.parts() * shape.heads();
+  const std::uint32_t vectors = shape.vectors(layers);
   const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.y;
   for (std::uint64_t token = std::uint64_t{blockIdx.x} * blockDim.y + threadIdx.y; token < tokens;
        token += step) {
