@@ -25,17 +25,22 @@ void check(kvpage::errc code) {
   if (code != kvpage::errc::ok) throw std::runtime_error(std::string(to_string(code)));
 }
 
-// Stands in for the model: writes each row's new token to its slot and then reads the row's tokens.  The
-// "KV cache" holds one number a token, its owner's; *d_foreign counts the tokens read that are another's.
-__global__ void attention(attention_inputs in, const int* d_owners, int* d_cache, unsigned* d_foreign) {
+// Stands in for the model.  The "KV cache" holds one number a token: its request's.
+struct model {
+  unsigned cache[cache_pages * tokens_per_page];
+  unsigned foreign_reads;  // tokens read that are another's
+};
+
+// Writes each row's new token to its slot and then reads the row's tokens.
+__global__ void attention(attention_inputs in, model* d_model) {
   const unsigned row = blockIdx.x;
-  if (threadIdx.x == 0 && in.d_slots[row] != kvpage::skipped_slot) d_cache[in.d_slots[row]] = d_owners[row];
+  const unsigned owner = row + 1;
+  if (threadIdx.x == 0 && in.d_slots[row] != kvpage::skipped_slot) d_model->cache[in.d_slots[row]] = owner;
   __syncthreads();
-  for (int token = static_cast<int>(threadIdx.x); token < in.d_seq_lens[row];
-       token += static_cast<int>(blockDim.x)) {
-    const std::size_t page =
-        static_cast<std::size_t>(in.d_padded[row * in.padded_width + token / tokens_per_page]);
-    if (d_cache[page * tokens_per_page + token % tokens_per_page] != d_owners[row]) atomicAdd(d_foreign, 1u);
+  for (int token = static_cast<int>(threadIdx.x); token < in.d_seq_lens[row]; token += blockDim.x) {
+    const std::int64_t page = in.d_padded[row * in.padded_width + token / tokens_per_page];
+    if (d_model->cache[page * tokens_per_page + token % tokens_per_page] != owner)
+      atomicAdd(&d_model->foreign_reads, 1u);
   }
 }
 
@@ -51,26 +56,19 @@ int main() try {
                                             .csr = false});
   const kvpage::cuda::verifier verifier(tables);
 
-  int* d_owners = nullptr;
-  int* d_cache = nullptr;
-  unsigned* d_foreign = nullptr;
-  check(cudaMalloc(&d_owners, max_rows * sizeof(int)));
-  check(cudaMalloc(&d_cache, cache_pages * tokens_per_page * sizeof(int)));
-  check(cudaMalloc(&d_foreign, sizeof(unsigned)));
-  check(cudaMemset(d_cache, 0, cache_pages * tokens_per_page * sizeof(int)));
-  check(cudaMemset(d_foreign, 0, sizeof(unsigned)));
-  constexpr std::array owners{1, 2, 3, 4};
-  check(cudaMemcpy(d_owners, owners.data(), sizeof owners, cudaMemcpyHostToDevice));
+  model* d_model = nullptr;
+  check(cudaMalloc(&d_model, sizeof(model)));
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  check(cudaMemsetAsync(d_model, 0, sizeof(model), stream));
 
   // Captured once: every address is fixed, rows and lengths are read on the device.
-  cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t decode = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   check(tables.enqueue_update(stream));
   check(verifier.enqueue(stream));
-  attention<<<max_rows, 64, 0, stream>>>(tables.inputs(), d_owners, d_cache, d_foreign);
+  attention<<<max_rows, 64, 0, stream>>>(tables.inputs(), d_model);
   check(cudaGetLastError());
   check(cudaStreamEndCapture(stream, &graph));
   check(cudaGraphInstantiate(&decode, graph, 0));
@@ -120,23 +118,20 @@ int main() try {
         requests[failed.row].reset();
       }
     }
-    if (const auto begun = tables.steps_begun(); begun > 1)
-      pool.retire(begun - 1);  // in stream order, all done
+    if (const auto begun = tables.steps_begun(); begun > 1) pool.retire(begun - 1);  // in stream order: over
   }
 
-  unsigned foreign = 0;
-  check(cudaMemcpyAsync(&foreign, d_foreign, sizeof foreign, cudaMemcpyDeviceToHost, stream));
+  model state;
+  check(cudaMemcpyAsync(&state, d_model, sizeof state, cudaMemcpyDeviceToHost, stream));
   check(cudaStreamSynchronize(stream));
-  std::cout << foreign << " foreign tokens read; " << tables.stats().bytes / tables.stats().steps
+  std::cout << state.foreign_reads << " foreign tokens read; " << tables.stats().bytes / tables.stats().steps
             << " bytes uploaded a step\n";
   check(cudaGraphExecDestroy(decode));
   check(cudaGraphDestroy(graph));
   check(cudaStreamDestroy(stream));
-  check(cudaFree(d_owners));
-  check(cudaFree(d_cache));
-  check(cudaFree(d_foreign));
+  check(cudaFree(d_model));
   const bool only_request_3_ended = requests[0] && requests[1] && !requests[2] && requests[3];
-  return foreign == 0 && only_request_3_ended ? 0 : 1;
+  return state.foreign_reads == 0 && only_request_3_ended ? 0 : 1;
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';
   return 1;
