@@ -1,13 +1,14 @@
-# find_package(kvpage) gives kvpage::kvpage; with COMPONENTS cuda also kvpage::cuda.
+# find_package(kvpage) gives kvpage::kvpage; with COMPONENTS cuda also kvpage::cuda, which is installed whole if
+# the tree was configured with KVPAGE_CUDA, and not at all otherwise.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kvpage)
-install(DIRECTORY include/kvpage TYPE INCLUDE FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+install(DIRECTORY include/kvpage TYPE INCLUDE FILES_MATCHING PATTERN "*.hpp" PATTERN "cuda" EXCLUDE)
 install(TARGETS kvpage EXPORT kvpage_targets)
 install(EXPORT kvpage_targets NAMESPACE kvpage:: FILE kvpage-targets.cmake DESTINATION ${package_dir})
 if(kvpage_with_cuda)
-  install(DIRECTORY kernels/kvpage TYPE INCLUDE FILES_MATCHING PATTERN "*.cuh")
+  install(DIRECTORY include/kvpage kernels/kvpage TYPE INCLUDE FILES_MATCHING PATTERN "*.cuh")
   install(TARGETS kvpage_cuda EXPORT kvpage_cuda_targets)
   install(EXPORT kvpage_cuda_targets NAMESPACE kvpage:: FILE kvpage-cuda-targets.cmake DESTINATION ${package_dir})
 endif()

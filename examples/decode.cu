@@ -118,7 +118,7 @@ int main() try {
         requests[failed.row].reset();
       }
     }
-    if (const auto begun = tables.steps_begun(); begun > 1) pool.retire(begun - 1);  // in stream order: over
+    pool.retire(tables.steps_over());
   }
 
   model state;

@@ -188,7 +188,14 @@ int main(int argc, char** argv) try {
   CLI::App app{"What fits in a KV cache, before it is deployed.  Sizes are in GiB (2^30 bytes)."};
   arguments given;
   declare(app, given);
-  CLI11_PARSE(app, argc, argv);
+  app.footer(
+      "Exit status: 0 if something fits, 1 if nothing does or no plot could be drawn, 2 for a wrong "
+      "question.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   const comparison result = compare(read_question(given));
   (given.json ? print_json : print_text)(std::cout, result);
@@ -198,6 +205,9 @@ int main(int argc, char** argv) try {
     if (made.problem.empty()) return 0;
   std::cerr << "kvpage-capacity: " << result.plans.front().problem << '\n';
   return 1;
+} catch (const std::invalid_argument& refused) {
+  std::cerr << "kvpage-capacity: " << refused.what() << '\n';
+  return 2;
 } catch (const std::exception& failure) {
   std::cerr << "kvpage-capacity: " << failure.what() << '\n';
   return 1;

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
@@ -98,6 +99,8 @@ std::string plot_script(const comparison& result, const std::filesystem::path& s
 }
 
 void write_plot(const comparison& result, const std::filesystem::path& svg) {
+  if (!std::ofstream(svg, std::ios::app))
+    throw std::runtime_error("--plot: " + svg.string() + " cannot be written");
   if (std::system("command -v gnuplot >/dev/null 2>&1") != 0)
     throw std::runtime_error("--plot needs gnuplot, and there is none on the PATH");
   const std::string script = plot_script(result, svg);

@@ -42,9 +42,9 @@ json planned(const std::string& options) {
   return json::parse(ran.said, nullptr, false);
 }
 
-void expect_refused(const std::string& options, const std::string& reason) {
+void expect_refused(const std::string& options, const std::string& reason, int status = 2) {
   const outcome ran = run(options);
-  EXPECT_NE(ran.status, 0) << options;
+  EXPECT_EQ(ran.status, status) << options;
   EXPECT_NE(ran.said.find(reason), std::string::npos) << options << " was answered with: " << ran.said;
 }
 
@@ -164,7 +164,10 @@ TEST(capacity_program, plot_has_labelled_axes) {
                             "does not fit", "69.2 GiB"})
     EXPECT_NE(drawn.find(label), std::string::npos) << label;
   std::filesystem::remove(svg);
-  EXPECT_EQ(run("--plot /nowhere/at/all.svg").status, 1);
+}
+
+TEST(capacity_program, says_that_a_plot_cannot_be_written_before_it_looks_for_gnuplot) {
+  expect_refused("--plot /nowhere/at/all.svg", "--plot: /nowhere/at/all.svg cannot be written", 1);
 }
 
 // gnuplot runs what stands between backticks in its strings.
@@ -254,9 +257,9 @@ TEST(capacity_program, refuses_what_does_not_go_together) {
 }
 
 TEST(capacity_program, says_when_nothing_fits) {
-  expect_refused("--weights-gib 2000", "they must be below 125.8 GiB");
-  expect_refused("--reserve-gib 126", "a reserve of 126.0 GiB");
-  expect_refused("--pool-gib 0.001", "a page is 4497408 bytes; it must be at most 536871");
+  expect_refused("--weights-gib 2000", "they must be below 125.8 GiB", 1);
+  expect_refused("--reserve-gib 126", "a reserve of 126.0 GiB", 1);
+  expect_refused("--pool-gib 0.001", "a page is 4497408 bytes; it must be at most 536871", 1);
 }
 
 }  // namespace

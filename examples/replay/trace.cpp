@@ -1,6 +1,7 @@
 #include "trace.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -64,7 +65,7 @@ trace_request parse(const std::string& text) {
 
 trace read_trace(const std::string& file, std::optional<std::size_t> limit) {
   std::ifstream in(file);
-  if (!in) throw trace_error(file + ": cannot be read");
+  if (!in || std::filesystem::is_directory(file)) throw trace_error(file + ": cannot be read");
   trace requests;
   std::string text;
   for (std::size_t number = 1; (!limit || requests.size() < *limit) && std::getline(in, text); ++number) {

@@ -5,6 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if __cplusplus < 202002L
+#error "kvpage is written in C++20: compile with -std=c++20 or newer"
+#endif
+
 // Marks functions that kernels may call too.  Empty for a plain C++ compiler.
 #if defined(__CUDACC__)
 #define KVPAGE_HOST_DEVICE __host__ __device__

@@ -1,6 +1,8 @@
 // kvpage: the rows of one decode step, in the forms that attention kernels read.
 #pragma once
 
+#include <gsl/assert>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +39,7 @@ struct batch_arrays {
 
 // One source, three forms: CSR (FlashInfer: indptr, indices, last_page_len), slot mapping, and by
 // export_padded() padded rows (vLLM, TensorRT-LLM).  Contents are int32, slots int64.  Allocates in its
-// constructor only.
+// constructor only.  All its rows are tables of one pool: page ids of two pools mean different pages.
 template <class Pool>
 class decode_batch {
  public:
@@ -59,12 +61,16 @@ class decode_batch {
   decode_batch(const decode_batch&) = delete;
   decode_batch& operator=(const decode_batch&) = delete;
 
-  void clear() noexcept { rows_ = entries_ = slots_ = 0; }
+  void clear() noexcept {
+    rows_ = entries_ = slots_ = 0;
+    pool_ = nullptr;
+  }
 
   // Adds the request as the next row, with its newest `new_tokens` tokens to be written in this step.
   //   batch_full; outside_row: fewer than new_tokens tokens held.
   // O(pages() + new_tokens).
   [[nodiscard]] errc add(const block_table<Pool>& table, std::size_t new_tokens = 1) noexcept {
+    Expects(is_of(table.pool()));
     if (!has_room(table.pages(), new_tokens)) return errc::batch_full;
     const std::size_t held = table.tokens() - table.dropped_pages() * table.tokens_per_page();
     if (new_tokens > held) return errc::outside_row;
@@ -76,6 +82,7 @@ class decode_batch {
     for (std::size_t position = table.tokens() - new_tokens; position < table.tokens(); ++position)
       arrays_.slots[slots_++] = *table.slot(position);
     finish_row(table.tokens(), table.last_page_len());
+    pool_ = &table.pool();
     return errc::ok;
   }
 
@@ -117,6 +124,9 @@ class decode_batch {
     }
     return errc::ok;
   }
+
+  // Whether every table in the batch is one of this pool's.
+  [[nodiscard]] bool is_of(const Pool& pool) const noexcept { return pool_ == nullptr || pool_ == &pool; }
 
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t entries() const noexcept { return entries_; }
@@ -205,6 +215,7 @@ class decode_batch {
 
   std::unique_ptr<own_arrays> own_;
   arrays arrays_;
+  const Pool* pool_ = nullptr;  // of the rows, once there is one
   std::size_t rows_ = 0;
   std::size_t entries_ = 0;
   std::size_t slots_ = 0;

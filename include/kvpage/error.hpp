@@ -23,8 +23,8 @@ enum class [[nodiscard]] errc : std::uint8_t;
 
 enum class errc : std::uint8_t {
   ok = 0,
-  exhausted,           // not enough free pages now; may succeed after others have released theirs
-  never_fits,          // more pages than the pool can ever hold: retrying is pointless
+  exhausted,           // not enough free pages (or slots) now; may succeed after others have released theirs
+  never_fits,          // more than there can ever be room for: retrying is pointless
   stale_handle,        // the page has changed hands since this handle was granted
   double_release,      // this grant has been given up already, or more often than it was taken
   null_handle,         // the null page cannot be owned
@@ -44,8 +44,8 @@ enum class errc : std::uint8_t {
 [[nodiscard]] constexpr std::string_view to_string(errc code) noexcept {
   switch (code) {
     case errc::ok: return "ok";
-    case errc::exhausted: return "exhausted: too few free pages at the moment";
-    case errc::never_fits: return "never fits: larger than the pool";
+    case errc::exhausted: return "exhausted: too few free pages or slots at the moment";
+    case errc::never_fits: return "never fits: more than there can ever be room for";
     case errc::stale_handle: return "stale handle: the page has changed hands";
     case errc::double_release: return "double release: this grant was already given up";
     case errc::null_handle: return "null handle: page 0 cannot be owned";
@@ -79,6 +79,7 @@ class [[nodiscard]] result {
     return value_;
   }
   [[nodiscard]] constexpr const T& operator*() const { return value(); }
+  [[nodiscard]] constexpr const T* operator->() const { return &value(); }
 
  private:
   T value_{};

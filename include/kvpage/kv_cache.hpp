@@ -113,16 +113,17 @@ class kv_cache {
   // its own are left alone (see block_table::abandon): returns how many.
   [[nodiscard]] result<std::size_t> abort(request_handle request);
 
-  // nullptr for a stale handle.  Valid until the request ends.
+  // nullptr for a stale handle.  Valid until the request ends.  Here and below, group < groups().
   [[nodiscard]] const table_type* table(request_handle request, std::size_t group = 0) const noexcept {
-    return slots_.is_current(request) ? &groups_[group].tables[request.slot] : nullptr;
+    const group_type& owner = group_at(group);
+    return slots_.is_current(request) ? &owner.tables[request.slot] : nullptr;
   }
 
   // --- Steps ---
 
   // What must be copied, by the step to come, before its tokens are written: in any order.
   [[nodiscard]] std::span<const page_copy<handle>> copies(std::size_t group = 0) const noexcept {
-    return groups_[group].copies.view();
+    return group_at(group).copies.view();
   }
 
   // `step` has been enqueued, copies() before it.  Numbers ascend.
@@ -149,8 +150,8 @@ class kv_cache {
   [[nodiscard]] std::size_t groups() const noexcept { return groups_.size(); }
 
   // For tables, verification and copies of the tags; pages come and go through the cache alone.
-  [[nodiscard]] pool_type& pool(std::size_t group = 0) noexcept { return groups_[group].pool; }
-  [[nodiscard]] const pool_type& pool(std::size_t group = 0) const noexcept { return groups_[group].pool; }
+  [[nodiscard]] pool_type& pool(std::size_t group = 0) noexcept { return group_at(group).pool; }
+  [[nodiscard]] const pool_type& pool(std::size_t group = 0) const noexcept { return group_at(group).pool; }
 
   // Proves, group by group, that every page is in exactly one state and that the index agrees.  O(n).
   [[nodiscard]] pool_audit audit();
@@ -172,6 +173,15 @@ class kv_cache {
                             max_tokens_per_row);
     detail::require_between("kv_cache: watermark", options.watermark, 0, max_pages_per_pool);
     return options;
+  }
+
+  [[nodiscard]] group_type& group_at(std::size_t group) noexcept {
+    Expects(group < groups_.size());
+    return groups_[group];
+  }
+  [[nodiscard]] const group_type& group_at(std::size_t group) const noexcept {
+    Expects(group < groups_.size());
+    return groups_[group];
   }
 
   // Pages that could be granted now.  The group with an index is the only one.

@@ -348,7 +348,7 @@ void page_pool<E, P>::undo_drops(std::span<const handle> pages) noexcept {
       case page_state::cached:
       case page_state::fenced: break;
     }
-    dropped.use = dropped.use.state() == page_state::retired ? page_use::once() : dropped.use.revived();
+    dropped.use = dropped.use.state() == page_state::retired ? page_use::once() : dropped.use.referenced(1);
     if constexpr (P::is_tagged) dropped.tag = page.tag();
   }
 }
@@ -383,7 +383,7 @@ errc page_pool<E, P>::revive(handle page) noexcept {
   record& revived = records_[page.id()];
   if (revived.use.state() != page_state::cached) return errc::double_release;
   Expects(newly_cached_.count == 0);  // or the page may still hang in that chain
-  revived.use = revived.use.revived();
+  revived.use = revived.use.referenced(1);
   --cached_;
   return errc::ok;
 }

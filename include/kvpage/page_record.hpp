@@ -21,45 +21,44 @@ namespace detail {
 
 // A page's use, in one word:
 //
-//     31-30  29 ............................ 2        1        0
-//     kind   references, or the next page of a chain  awaited  published
+//     31        30      29 ............................ 2        1        0
+//     not live  fenced  references, or the next of a chain  awaited  published
 //
-// A page that is counted (free or live) is of kind 0 and holds its number of references; a cached or
-// fenced one holds the next page of the chain it hangs in, 0 at the end.  So one comparison tells, whatever
-// the two flags are, whether a page has at least so many references.
+// A free or live page is below 2^31 and holds its number of references, a free one nothing else; a cached or
+// fenced page holds the next page of the chain it hangs in, 0 at the end.  So one signed comparison tells,
+// whatever the two flags are, whether a page has at least so many references.
 class page_use {
  public:
-  static constexpr std::uint32_t max_references = (std::uint32_t{1} << 28) - 1;
+  static constexpr std::uint32_t max_references = (std::uint32_t{1} << 29) - 1;  // one more is not live
 
   static constexpr page_use free() noexcept { return page_use{0}; }
   static constexpr page_use once() noexcept { return page_use{one}; }
-  static constexpr page_use retired() noexcept { return page_use{kind_retired}; }
+  static constexpr page_use retired() noexcept { return page_use{awaited_bit}; }  // by nobody: no other is so
 
   [[nodiscard]] constexpr page_state state() const noexcept {
-    switch (word_ & kind_mask) {
-      case kind_cached: return page_state::cached;
-      case kind_fenced: return page_state::fenced;
-      case kind_retired: return page_state::retired;
-      default: return references() == 0 ? page_state::free : page_state::live;
-    }
+    if (has_references(1)) return page_state::live;
+    if ((word_ & not_live) == 0) return *this == retired() ? page_state::retired : page_state::free;
+    return (word_ & fenced_bit) == 0 ? page_state::cached : page_state::fenced;
   }
 
   // References held; 0 for a page that is not live.
   [[nodiscard]] constexpr std::uint32_t references() const noexcept {
-    return word_ < kind_cached ? word_ / one : 0;
+    return has_references(1) ? word_ / one : 0;
   }
-  [[nodiscard]] constexpr bool is_shared() const noexcept { return is_counted_between(2, max_references); }
-  [[nodiscard]] constexpr bool can_be_shared() const noexcept {
-    return is_counted_between(1, max_references - 1);
+  // At least `least` of them, which must not be 0.
+  [[nodiscard]] constexpr bool has_references(std::int32_t least) const noexcept {
+    return static_cast<std::int32_t>(word_) >= least * static_cast<std::int32_t>(one);
   }
+  [[nodiscard]] constexpr bool is_shared() const noexcept { return has_references(2); }
   [[nodiscard]] constexpr bool is_exclusive() const noexcept { return (word_ & ~awaited_bit) == one; }
   [[nodiscard]] constexpr bool is_published() const noexcept { return (word_ & published_bit) != 0; }
   [[nodiscard]] constexpr bool is_awaited() const noexcept { return (word_ & awaited_bit) != 0; }
   [[nodiscard]] constexpr std::uint32_t word() const noexcept { return word_; }
-  [[nodiscard]] constexpr page_id next() const noexcept { return (word_ & low_mask) / one; }
+  [[nodiscard]] constexpr page_id next() const noexcept { return (word_ & next_mask) / one; }
 
-  // One more and one fewer reference; the caller has checked that the count allows it.
+  // One more reference: is_shared() then, if the page was live and its count allowed it.
   [[nodiscard]] constexpr page_use more() const noexcept { return page_use{word_ + one}; }
+  // One fewer; the caller has checked that there is one.
   [[nodiscard]] constexpr page_use fewer() const noexcept { return page_use{word_ - one}; }
 
   [[nodiscard]] constexpr page_use published() const noexcept { return page_use{word_ | published_bit}; }
@@ -69,12 +68,15 @@ class page_use {
   [[nodiscard]] constexpr page_use awaited() const noexcept { return page_use{word_ | awaited_bit}; }
   [[nodiscard]] constexpr page_use settled() const noexcept { return page_use{word_ & ~awaited_bit}; }
 
-  // The same page, no longer referenced (cached, fenced) or referenced once again; the flags stay.
-  [[nodiscard]] constexpr page_use cached() const noexcept { return with(kind_cached, null_page); }
-  [[nodiscard]] constexpr page_use fenced() const noexcept { return with(kind_fenced, null_page); }
-  [[nodiscard]] constexpr page_use revived() const noexcept { return with(0, 1); }
+  // The same page, no longer referenced (cached, fenced) or referenced `references` times; the flags stay.
+  [[nodiscard]] constexpr page_use cached() const noexcept { return with(not_live); }
+  [[nodiscard]] constexpr page_use fenced() const noexcept { return with(not_live | fenced_bit); }
+  [[nodiscard]] constexpr page_use referenced(std::uint32_t references) const noexcept {
+    return with(references * one);
+  }
+  // In its chain, before `next`.
   [[nodiscard]] constexpr page_use linked_to(page_id next) const noexcept {
-    return with(word_ & kind_mask, next);
+    return with((word_ & (not_live | fenced_bit)) | next * one);
   }
 
   friend constexpr bool operator==(page_use, page_use) = default;
@@ -84,21 +86,14 @@ class page_use {
   static constexpr std::uint32_t awaited_bit = 2;
   static constexpr std::uint32_t flags = published_bit | awaited_bit;
   static constexpr std::uint32_t one = 4;  // reference
-  static constexpr std::uint32_t low_mask = max_references * one;
-  static constexpr std::uint32_t kind_mask = std::uint32_t{3} << 30;
-  static constexpr std::uint32_t kind_cached = std::uint32_t{1} << 30;
-  static constexpr std::uint32_t kind_fenced = std::uint32_t{2} << 30;
-  static constexpr std::uint32_t kind_retired = std::uint32_t{3} << 30;
+  static constexpr std::uint32_t fenced_bit = std::uint32_t{1} << 30;
+  static constexpr std::uint32_t not_live = std::uint32_t{1} << 31;
+  static constexpr std::uint32_t next_mask = fenced_bit - one;
 
   constexpr explicit page_use(std::uint32_t word) noexcept : word_{word} {}
 
-  [[nodiscard]] constexpr page_use with(std::uint32_t kind, std::uint32_t low) const noexcept {
-    return page_use{kind | low * one | (word_ & flags)};
-  }
-
-  // Counted, with `low` to `high` references: a single comparison, as what lies below `low` wraps.
-  [[nodiscard]] constexpr bool is_counted_between(std::uint32_t low, std::uint32_t high) const noexcept {
-    return word_ - low * one <= (high - low) * one + flags;
+  [[nodiscard]] constexpr page_use with(std::uint32_t rest) const noexcept {
+    return page_use{rest | (word_ & flags)};
   }
 
   std::uint32_t word_;

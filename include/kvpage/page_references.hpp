@@ -46,9 +46,10 @@ template <integrity_policy P, class Handle>
     if (added.tag != page.tag()) [[unlikely]]
       return false;
   }
-  if (!added.use.can_be_shared()) [[unlikely]]
+  const page_use more = added.use.more();
+  if (!more.is_shared()) [[unlikely]]
     return false;
-  added.use = added.use.more();
+  added.use = more;
   return true;
 }
 

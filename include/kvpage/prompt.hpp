@@ -1,6 +1,7 @@
 // kvpage: what tells one request's text from another's, as far as sharing its pages goes.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,8 +33,8 @@ struct prefix_salt {
   friend bool operator==(const prefix_salt&, const prefix_salt&) = default;
 };
 
-// A request's text; refers to the caller's memory.  A page is told by its tokens_per_page token ids, or
-// by one page_key.
+// A request's text; refers to the caller's memory (a vector, an array, a span).  A page is told by its
+// tokens_per_page token ids, or by one page_key.
 template <class Symbol = token_id>
 struct prompt;
 
@@ -43,8 +44,9 @@ struct prompt<token_id> {
   static constexpr std::size_t symbols_per_page(std::size_t tokens_per_page) { return tokens_per_page; }
 
   prompt() = default;
-  prompt(std::span<const token_id> all_tokens, const prefix_salt& all_salt = {})
-      : symbols{all_tokens}, tokens{all_tokens.size()}, salt{all_salt} {}
+  template <std::convertible_to<std::span<const token_id>> Tokens>
+  prompt(const Tokens& all_tokens, const prefix_salt& all_salt = {})
+      : symbols{all_tokens}, tokens{symbols.size()}, salt{all_salt} {}
 
   std::span<const token_id> symbols;
   std::size_t tokens = 0;
@@ -57,7 +59,8 @@ struct prompt<page_key> {
 
   prompt() = default;
   // One key for each full page, from the first on; pages past the keys are not shared.
-  prompt(std::span<const page_key> keys, std::size_t all_tokens, const prefix_salt& all_salt = {})
+  template <std::convertible_to<std::span<const page_key>> Keys>
+  prompt(const Keys& keys, std::size_t all_tokens, const prefix_salt& all_salt = {})
       : symbols{keys}, tokens{all_tokens}, salt{all_salt} {}
 
   std::span<const page_key> symbols;

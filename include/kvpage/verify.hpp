@@ -5,6 +5,8 @@
 // state, which would always match.
 #pragma once
 
+#include <gsl/assert>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +68,8 @@ template <class Pool>
 
 }  // namespace detail
 
-// Writes one verdict per row; rows do not influence each other.  `step` is returned in the summary.
+// Writes one verdict per row; rows do not influence each other.  `step` is returned in the summary.  `pool` is
+// the one that the batch's tables belong to.
 //   buffer_too_small: fewer verdicts than rows, and nothing has been verified.
 // O(entries), one random read each.  Untagged: does nothing and reports 0 rows.
 template <class Pool>
@@ -75,6 +78,7 @@ template <class Pool>
                                             [[maybe_unused]] std::span<verdict> verdicts) noexcept {
   verify_summary summary{.step = step};
   if constexpr (Pool::policy::is_tagged) {
+    Expects(batch.is_of(pool));
     if (verdicts.size() < batch.rows()) return errc::buffer_too_small;
     summary.rows = batch.rows();
     summary.entries = batch.entries();

@@ -78,9 +78,10 @@ class pool {
     if (added.id() >= uses.size()) [[unlikely]]
       return false;
     page_use& use = uses[added.id()];
-    if (!use.can_be_shared()) [[unlikely]]
+    const page_use more = use.more();
+    if (!more.is_shared()) [[unlikely]]
       return false;
-    use = use.more();
+    use = more;
     return true;
   }
 
@@ -129,6 +130,7 @@ class table {
                                      position % tokens_per_page());
   }
 
+  const pool& owner() const noexcept { return *pool_; }
   std::span<const page> handles() const noexcept { return pages_; }
   std::size_t pages() const noexcept { return pages_.size(); }
   std::size_t tokens() const noexcept { return tokens_; }
@@ -163,9 +165,13 @@ class table {
 
 class batch {
  public:
-  void clear() noexcept { rows_ = entries_ = slots_ = 0; }
+  void clear() noexcept {
+    rows_ = entries_ = slots_ = 0;
+    pool_ = nullptr;
+  }
 
   errc add(const table& table, std::size_t new_tokens) noexcept {
+    Expects(pool_ == nullptr || pool_ == &table.owner());
     if (!has_room(table.pages(), new_tokens)) return errc::batch_full;
     const std::size_t held = table.tokens() - table.dropped_pages() * table.tokens_per_page();
     if (new_tokens > held) return errc::outside_row;
@@ -176,6 +182,7 @@ class batch {
     for (std::size_t position = table.tokens() - new_tokens; position < table.tokens(); ++position)
       arrays_.slots[slots_++] = *table.slot(position);
     finish_row(table.tokens(), table.last_page_len());
+    pool_ = &table.owner();
     return errc::ok;
   }
 
@@ -223,6 +230,7 @@ class batch {
 
   std::unique_ptr<arrays> own_;
   arrays arrays_;
+  const pool* pool_;
   std::size_t rows_;
   std::size_t entries_;
   std::size_t slots_;

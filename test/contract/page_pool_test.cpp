@@ -159,7 +159,7 @@ TYPED_TEST(page_pool_contract, retain_stops_at_the_most_references_a_page_can_ha
   auto pool = this->make_pool(3);
   const auto pages = pool.grant(2);
   auto& use = pool.records()[pages[1].id()].use;
-  use = use.linked_to(most - 1);  // as after most - 2 calls of retain
+  use = use.referenced(most - 1);  // as after most - 2 calls of retain
   EXPECT_EQ(pool->retain(pages), errc::ok);
   EXPECT_EQ(pool->references(pages[1].id()), most);
   const kvpage_test::pool_snapshot before{pool};

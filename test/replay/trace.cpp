@@ -54,6 +54,11 @@ TEST_F(trace_file, holds_one_request_a_line) {
   EXPECT_EQ(read_trace(file, std::nullopt), expected);
 }
 
+TEST_F(trace_file, a_folder_is_none) {
+  EXPECT_THROW((void)read_trace(std::filesystem::temp_directory_path().string(), std::nullopt),
+               replay::trace_error);
+}
+
 TEST_F(trace_file, limit_leaves_the_rest_unread) {
   EXPECT_EQ(read_trace(holding(good + good + "garbage"), 2).size(), 2u);
 }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -45,6 +46,8 @@ TEST(error, result_holds_a_value_or_the_reason) {
   EXPECT_EQ(good.error(), errc::ok);
   EXPECT_EQ(*good, 7);
   EXPECT_EQ(good.value(), 7);
+  const result<std::pair<int, int>> both = std::pair{1, 2};
+  EXPECT_EQ(both->second, 2);
 
   const result<int> bad = errc::outside_row;
   EXPECT_FALSE(bad);

@@ -87,6 +87,20 @@ TYPED_TEST(verify, no_rows_are_no_failure) {
   EXPECT_TRUE(s.verify().empty());
 }
 
+// Two pools of one type may well hold the same ids and tags: only the pool itself tells them apart.
+TYPED_TEST(verify, another_pool_of_the_same_type_is_a_programming_error) {
+  step<TypeParam> s{{S}}, other{{S}};
+  ASSERT_EQ(s.tables[0].handles()[0], other.tables[0].handles()[0]);
+  EXPECT_TRUE(s.batch.is_of(*s.pool));
+  EXPECT_FALSE(s.batch.is_of(*other.pool));
+  std::vector<verdict> verdicts(1);
+  EXPECT_DEATH((void)kvpage::verify(s.batch, *other.pool, 1, std::span{verdicts}), "");
+  EXPECT_DEATH((void)s.batch.add(other.tables[0], 0), "");
+  s.batch.clear();
+  EXPECT_EQ(s.batch.add(other.tables[0], 0), errc::ok);
+  EXPECT_TRUE(s.batch.is_of(*other.pool));
+}
+
 TYPED_TEST(verify, case_N_a_page_given_up_is_found_before_it_is_reused) {
   step<TypeParam> s{{S, 2 * S, S}};
   const auto kept = s.granted[2];

@@ -84,6 +84,7 @@ class device_tables {
   //   one step (max_changed_entries).
   // O(changes); O(pages) if the table was rewritten more than once since it was last assigned to this row.
   [[nodiscard]] errc assign(std::uint32_t row, const block_table<Pool>& table) noexcept {
+    Expects(tags_.mirrors(table.pool()));
     return is_in_batch(row) ? errc::row_in_batch : rows_.assign(row, table);
   }
 
@@ -136,6 +137,12 @@ class device_tables {
 
   // The newest step whose update has run.
   [[nodiscard]] step_number steps_begun() const noexcept { return detail::read_counter(*arrays_.begun); }
+
+  // The newest step that is over, in stream order: what page_pool::retire and kv_cache::retire take.
+  [[nodiscard]] step_number steps_over() const noexcept {
+    const step_number begun = steps_begun();
+    return begun - (begun != 0);
+  }
 
   // --- Accounts ---
 

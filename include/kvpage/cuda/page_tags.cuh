@@ -29,6 +29,8 @@ class page_tags {
   page_tags& operator=(const page_tags&) = delete;
   ~page_tags() { pool_->detach_journal(journal_); }
 
+  [[nodiscard]] bool mirrors(const Pool& pool) const noexcept { return pool_ == &pool; }
+
   // Whether the next step needs all tags.  They must not be staged before the device has read the image of
   // step image_step().
   [[nodiscard]] bool needs_all() const noexcept { return journal_.overflowed(); }

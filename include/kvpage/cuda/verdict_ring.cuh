@@ -14,7 +14,7 @@
 namespace kvpage::inline v0::cuda {
 
 struct failed_row {
-  std::uint32_t row;
+  std::uint32_t row;  // by its place in the batch: the order of device_tables::add and add_padding
   verdict finding;
 };
 

@@ -1,0 +1,129 @@
+// An engine's scheduler over kv_cache: prompts that share their beginning, two samples of one prompt, and a cache
+// so small that a request is preempted and later finds what is left of its pages.
+#include <kvpage/kvpage.hpp>
+
+#include <iostream>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using fp8_cache = kvpage::kv_cache<kvpage::fp8_e4m3, kvpage::tagged>;
+using kvpage::errc;
+
+struct request {
+  std::string name;
+  std::vector<kvpage::token_id> text;  // the prompt, and what has been generated
+  std::size_t computed = 0;            // tokens whose keys and values are written
+  kvpage::request_handle handle = {};
+};
+
+// One decode step: every running request generates a token.  Nothing here is launched, so a step is over at once.
+class engine {
+ public:
+  void admit(request asked) {
+    const kvpage::admission admitted = cache_.admit(asked.text);
+    if (admitted.code != errc::ok) throw std::runtime_error(asked.name + ": " + name_of(admitted.code));
+    std::cout << asked.name << ": " << asked.text.size() << " tokens, of which " << admitted.cached_tokens
+              << " need not be computed\n";
+    asked.handle = admitted.request;
+    running_.push_back(asked);
+  }
+
+  // A second sample of a running request: it shares every page, until one of the two writes.
+  void sample_again(std::size_t i, const std::string& name) {
+    const auto fork = cache_.fork(running_[i].handle);
+    if (!fork) throw std::runtime_error(name + ": " + name_of(fork.error()));
+    running_.push_back({name, running_[i].text, running_[i].computed, *fork});
+  }
+
+  void step() {
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      errc code = cache_.grow(running_[i].handle, 1);
+      while (code == errc::exhausted && running_.size() > 1) {
+        preempt_youngest();  // which may be this one
+        code = i < running_.size() ? cache_.grow(running_[i].handle, 1) : errc::ok;
+      }
+      if (code != errc::ok) throw std::runtime_error(running_[i].name + ": " + name_of(code));
+      if (i < running_.size()) running_[i].text.push_back(0);
+    }
+
+    batch_.clear();
+    for (const request& row : running_)
+      if (batch_.add(*cache_.table(row.handle)) != errc::ok) throw std::runtime_error("the batch is full");
+    if (kvpage::verify(batch_, cache_.pool(), ++step_, verdicts_)->failed_rows != 0)
+      throw std::runtime_error("a request no longer owns what it reads");  // an engine would abort that one
+
+    // Copies come before the step's tokens are written; here they and the model would be enqueued.
+    for (const auto& copy : cache_.copies())
+      std::cout << "step " << step_ << ": copy " << copy.tokens << " tokens of page " << copy.source.id()
+                << " to page " << copy.destination.id() << '\n';
+    cache_.launched(step_);
+    cache_.retire(step_);
+    for (request& row : running_) row.computed = row.text.size();
+  }
+
+  // Ends the request; its full pages stay, for whoever begins with the same tokens.
+  void finish(std::size_t i) {
+    const errc code = cache_.finish(running_[i].handle, running_[i].text, running_[i].computed);
+    if (code != errc::ok) throw std::runtime_error(running_[i].name + ": " + name_of(code));
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+
+  [[nodiscard]] std::size_t running() const { return running_.size(); }
+  [[nodiscard]] std::vector<request>& preempted() { return preempted_; }
+  [[nodiscard]] bool is_clean() { return cache_.audit().clean() && cache_.pool().stats().live == 0; }
+
+ private:
+  static std::string name_of(errc code) { return std::string(to_string(code)); }
+
+  void preempt_youngest() {
+    std::cout << "no page is left: " << running_.back().name << " is preempted\n";
+    preempted_.push_back(running_.back());
+    finish(running_.size() - 1);
+  }
+
+  fp8_cache cache_{{.groups = {{.pages = 1 + 8}},
+                    .tokens_per_page = 16,
+                    .max_requests = 4,
+                    .max_tokens_per_request = 128}};
+  kvpage::decode_batch<fp8_cache::pool_type> batch_{{.rows = 4, .entries = 32, .slots = 4}};
+  std::vector<kvpage::verdict> verdicts_ = std::vector<kvpage::verdict>(4);
+  kvpage::step_number step_ = 0;
+  std::vector<request> running_, preempted_;
+};
+
+// The same 32 tokens in front, then `count` of its own.
+std::vector<kvpage::token_id> prompt(kvpage::token_id first, std::size_t count) {
+  std::vector<kvpage::token_id> tokens(32 + count, first);
+  std::iota(tokens.begin(), tokens.begin() + 32, 1000);
+  return tokens;
+}
+
+}  // namespace
+
+int main() try {
+  engine engine;
+  engine.admit({"alice", prompt(1, 13)});
+  engine.step();
+  engine.finish(0);
+  engine.admit({"bob", prompt(2, 6)});  // the first two pages are there already
+  engine.step();
+  engine.sample_again(0, "bob, again");
+  engine.admit({"carol", prompt(3, 9)});
+  for (int i = 0; i < 40; ++i) engine.step();
+  while (engine.running() != 0) engine.finish(0);
+
+  for (request& waiting : engine.preempted()) {
+    engine.admit(waiting);
+    engine.step();
+    engine.finish(0);
+  }
+  return engine.is_clean() ? 0 : 1;
+} catch (const std::exception& failure) {
+  std::cerr << failure.what() << '\n';
+  return 1;
+}
