@@ -417,6 +417,25 @@ TEST(device_tables_death, a_row_that_is_none_is_a_contract_violation) {
   EXPECT_DEATH(static_cast<void>(device.tables.add(small_tables.max_rows)), "");
 }
 
+TEST(device_tables_death, a_table_of_another_pool_is_a_contract_violation) {
+  pool_type pool({.pages = 65, .tokens_per_page = 4}), other({.pages = 65, .tokens_per_page = 4});
+  engine device(pool, small_tables);
+  const kvpage::block_table<pool_type> table(other);
+  EXPECT_DEATH(static_cast<void>(device.tables.assign(0, table)), "");
+}
+
+TEST(device_tables, steps_are_over_once_the_next_has_begun) {
+  pool_type pool({.pages = 65, .tokens_per_page = 4});
+  engine device(pool, small_tables);
+  EXPECT_EQ(device.tables.steps_over(), 0u);
+  for (kvpage::step_number step = 1; step <= 3; ++step) {
+    ASSERT_EQ(*device.tables.stage(), step);
+    EXPECT_CUDA(device.tables.enqueue_update(device.stream));
+    EXPECT_CUDA(cudaStreamSynchronize(device.stream));
+    EXPECT_EQ(device.tables.steps_over(), step - 1);
+  }
+}
+
 TEST(device_tables, options_out_of_range_are_refused) {
   pool_type pool({.pages = 60, .tokens_per_page = 4});
   table_options options = small_tables;

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../support/counting_memory.hpp"
 #include "kv_cache_fixture.hpp"
 
 namespace {
@@ -345,6 +346,34 @@ TYPED_TEST(kv_cache, impossible_options_say_what_is_wrong) {
   options = this->options(8);
   options.tokens_per_page = 0;
   EXPECT_THROW(typename TestFixture::cache_type{options}, std::invalid_argument);
+}
+
+TYPED_TEST(kv_cache, a_group_that_there_is_not_is_a_programming_error) {
+  typename TestFixture::cache_type cache(this->options(8));
+  const auto request = this->admitted(cache, tokens_of(1, 4));
+  EXPECT_DEATH((void)cache.pool(1), "");
+  EXPECT_DEATH((void)cache.table(request, 1), "");
+  EXPECT_DEATH((void)cache.copies(1), "");
+}
+
+// As kv_cache_options says it.
+TYPED_TEST(kv_cache, host_memory_is_what_the_options_ask_for) {
+  constexpr std::size_t pages = 1 << 16;
+  constexpr std::size_t handle_bytes = sizeof(typename TestFixture::handle);
+  kvpage_test::counting_resource memory;
+  auto options = this->options(pages - 1);
+  options.memory = &memory;
+  options.prefix_cache = false;
+  const std::size_t tables =
+      handle_bytes * options.max_requests * options.max_tokens_per_request / page_size +
+      options.max_requests * 512;  // and what a slot is itself
+  {
+    const typename TestFixture::cache_type cache(options);
+    EXPECT_LE(memory.bytes_held(), pages * (handle_bytes + 4) + tables);
+  }
+  options.prefix_cache = true;
+  const typename TestFixture::cache_type cache(options);
+  EXPECT_LE(memory.bytes_held(), pages * (handle_bytes + 4 + 59 + 4 * page_size) + tables);
 }
 
 }  // namespace
