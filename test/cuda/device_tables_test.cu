@@ -418,6 +418,7 @@ TEST(device_tables_death, a_row_that_is_none_is_a_contract_violation) {
 }
 
 TEST(device_tables_death, a_table_of_another_pool_is_a_contract_violation) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
   pool_type pool({.pages = 65, .tokens_per_page = 4}), other({.pages = 65, .tokens_per_page = 4});
   engine device(pool, small_tables);
   const kvpage::block_table<pool_type> table(other);
