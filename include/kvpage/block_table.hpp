@@ -85,8 +85,7 @@ class block_table {
   // O(1).
   [[nodiscard]] bool writes_shared_page(std::size_t tokens) const noexcept {
     if (tokens == 0 || tokens_ % tokens_per_page() == 0) return false;
-    const page_id last = pages_.back().id();
-    return pool_->references(last) > 1 || pool_->is_published(last);
+    return pool_->is_shared(pages_.back().id());
   }
 
   // How many pages append(tokens, copy) would be granted.  O(1).

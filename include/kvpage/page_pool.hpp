@@ -130,6 +130,11 @@ class page_pool {
   // Referenced once and not published: whoever holds it may write to it.  page < size().
   [[nodiscard]] bool is_exclusive(page_id page) const noexcept { return records_[page].use.is_exclusive(); }
 
+  // Referenced more than once or published: others may be reading it.  page < size().
+  [[nodiscard]] bool is_shared(page_id page) const noexcept {
+    return records_[page].use.is_shared() || records_[page].use.is_published();
+  }
+
   // The page's present tag; page < size().  The null page's is 0.
   [[nodiscard]] page_tag tag(page_id page) const noexcept requires tagged_policy<P> {
     return records_[page].tag;

@@ -69,8 +69,9 @@ class pool {
   errc check_room(std::size_t pages) const noexcept {
     return pages <= free_.size() ? errc::ok : refuse_grant(pages);
   }
-  std::uint32_t references(std::uint32_t id) const noexcept { return uses_[id].references(); }
-  bool is_published(std::uint32_t id) const noexcept { return uses_[id].is_published(); }
+  bool is_shared(std::uint32_t id) const noexcept {
+    return uses_[id].is_shared() || uses_[id].is_published();
+  }
   std::uint32_t tokens_per_page() const noexcept { return tokens_per_page_; }
 
  private:
@@ -141,8 +142,7 @@ class table {
  private:
   bool writes_shared_page(std::size_t tokens) const noexcept {
     if (tokens == 0 || tokens_ % tokens_per_page() == 0) return false;
-    const std::uint32_t last = pages_.back().id();
-    return pool_->references(last) > 1 || pool_->is_published(last);
+    return pool_->is_shared(pages_.back().id());
   }
 
   errc grow(std::size_t tokens, std::size_t kept) {
@@ -171,7 +171,7 @@ class batch {
   }
 
   errc add(const table& table, std::size_t new_tokens) noexcept {
-    Expects(pool_ == nullptr || pool_ == &table.owner());
+    Expects(is_of(table.owner()));
     if (!has_room(table.pages(), new_tokens)) return errc::batch_full;
     const std::size_t held = table.tokens() - table.dropped_pages() * table.tokens_per_page();
     if (new_tokens > held) return errc::outside_row;
@@ -185,6 +185,8 @@ class batch {
     pool_ = &table.owner();
     return errc::ok;
   }
+
+  bool is_of(const pool& pool) const noexcept { return pool_ == nullptr || pool_ == &pool; }
 
   errc export_padded(std::span<std::int32_t> out, std::size_t rows, std::size_t width) const noexcept {
     if (rows < rows_) return errc::batch_full;
