@@ -32,7 +32,7 @@ step() {
 build() {
   CMAKE_PREFIX_PATH=${KVPAGE_DEPS:+$(realpath "$KVPAGE_DEPS")/usr} \
     cmake --preset cuda -B build/cuda -DCMAKE_CUDA_ARCHITECTURES="${KVPAGE_GPU_ARCH:-90}-real" &&
-    cmake --build build/cuda -j "$(nproc)" --target cuda_tests verify_bench storage_cuda_bench
+    cmake --build build/cuda -j "$(nproc)" --target cuda_tests verify_bench storage_cuda_bench step_bench
 }
 tests() { ctest --test-dir build/cuda -L cuda --output-on-failure -j 4; }
 
@@ -47,6 +47,12 @@ measure() {
   build/cuda/bench/verify_bench --benchmark_repetitions=5 --benchmark_min_time=0.02 \
     --benchmark_enable_random_interleaving=true --benchmark_out="$results/verify.json" --benchmark_out_format=json &&
     bench/verify_table.py "$results/verify.json" | tee "$results/verify.md"
+}
+
+measure_steps() {
+  build/cuda/bench/step_bench --benchmark_repetitions=15 --benchmark_min_time=0.02 \
+    --benchmark_enable_random_interleaving=true --benchmark_out="$results/step.json" --benchmark_out_format=json \
+    >/dev/null && bench/ratios.py "$results/step.json" --against anew | tee "$results/step.md"
 }
 
 measure_storage() {
@@ -65,6 +71,7 @@ else
   echo "=== no compute-sanitizer on this machine"
 fi
 step "measurements" measure
+step "the host's part of a step" measure_steps
 step "measurements of storage" measure_storage
 
 for name in "${failed[@]}"; do echo "FAILED: $name"; done

@@ -17,7 +17,8 @@ def times_per_item(path):
     times = collections.defaultdict(lambda: collections.defaultdict(list))
     with open(path) as file:
         report = json.load(file)
-    for run in report["benchmarks"]:
+    # Interleaved runs end in any order; families are numbered as they were registered.
+    for run in sorted(report["benchmarks"], key=lambda run: (run["family_index"], run["per_family_instance_index"])):
         if run["run_type"] != "iteration" or "items_per_second" not in run:
             continue
         workload, who, *size = [

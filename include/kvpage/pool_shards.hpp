@@ -1,12 +1,13 @@
 // kvpage: the locks of a pool that several threads use.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <thread>
 
 #include "config.hpp"
 
@@ -17,7 +18,7 @@ class spin_lock {
  public:
   void lock() noexcept {
     for (int attempts = 0; !try_lock(); ++attempts) {
-      if (attempts >= 64) std::this_thread::yield();
+      if (attempts >= 64) (void)sched_yield();  // as std::this_thread::yield; <thread> takes 0.1 s to compile
     }
   }
   [[nodiscard]] bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
