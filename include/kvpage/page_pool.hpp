@@ -399,6 +399,7 @@ void page_pool<E, P>::drain_newly_cached(Visit&& visit) noexcept {
   page_id page = newly_cached_.first;
   for (std::size_t left = newly_cached_.count; left != 0; --left) {
     const page_id next = records_[page].use.next();
+    prefetch(next);
     visit(page);
     page = next;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -136,6 +137,7 @@ class prefix_index {
     const std::uint64_t hash = hash_(at.hash, page);
     return static_cast<std::uint32_t>(hash ^ (hash >> 32));
   }
+  static constexpr std::size_t find_lookahead = 4;  // pages
   [[nodiscard]] static walk begin(detail::salt_table::root root) noexcept {
     return {parent_type::root(root), root};
   }
@@ -162,12 +164,20 @@ class prefix_index {
                      OnPublished& on_published);
   void erase(handle page) noexcept;
 
-  // Hears of the pages that lost their last reference.
+  // Hears of the pages that lost their last reference.  Each is marked while the next one is being loaded.
   void sync() noexcept {
-    pool_->drain_newly_cached([this](page_id page) {
+    page_id page = null_page;
+    const auto mark_page = [&] {
+      if (page == null_page) return;
       tree_.mark_cached(page);
       ++change_;
+    };
+    pool_->drain_newly_cached([&](page_id next) {
+      tree_.prefetch(next);
+      mark_page();
+      page = next;
     });
+    mark_page();
   }
 
   Pool* pool_;
@@ -187,13 +197,24 @@ auto prefix_index<Pool, Symbol, Hash>::find(const prompt_type& text) noexcept ->
   if (!root || text.tokens == 0) return {.change = change_};
   const std::size_t most = full_pages(text, text.tokens - 1);
   std::size_t count = 0, evictable = 0;
-  for (walk at = begin(*root); count < most; ++count) {
-    at.hash = hash_after(at, content(text, count));
-    const page_id page = tree_.find(at.parent, at.hash, content(text, count));
+  // Hashes depend on the text alone: they run ahead of the lookups, so that what those read is on its way.
+  std::array<std::uint32_t, find_lookahead> hashes{};
+  std::size_t hashed = 0;
+  walk ahead = begin(*root);
+  for (parent_type parent = ahead.parent; count < most; ++count) {
+    for (const std::size_t end = count == 0 ? 1 : (std::min)(count + find_lookahead, most); hashed < end;
+         ++hashed) {
+      ahead.hash = hash_after(ahead, content(text, hashed));
+      hashes[hashed % find_lookahead] = ahead.hash;
+      tree_.prefetch_bucket(ahead.hash);
+    }
+    if (count + find_lookahead / 2 < hashed)
+      pool_->prefetch(tree_.prefetch_found(hashes[(count + find_lookahead / 2) % find_lookahead]));
+    const page_id page = tree_.find(parent, hashes[count % find_lookahead], content(text, count));
     if (page == null_page || !is_takeable(page)) break;
     path_[count] = tree_.handle(page);
     evictable += tree_.is_evictable(page);
-    at.parent = parent_type::page(page);
+    parent = parent_type::page(page);
   }
   return {std::span{path_}.first(count), evictable, change_};
 }
@@ -276,6 +297,7 @@ std::size_t prefix_index<Pool, Symbol, Hash>::evict(std::size_t pages, OnEvicted
   while (evicted < pages) {
     const page_id victim = tree_.next_victim();
     if (victim == null_page) break;
+    pool_->prefetch(tree_.second_oldest());
     const handle page = tree_.handle(victim);
     erase(page);
     on_evicted(page);

@@ -61,6 +61,17 @@ class prefix_tree {
                          [&](page_id page) { return nodes_[page].parent == parent && holds(page, content); });
   }
 
+  // Begin to load a page; what find() will read for a hash: its bucket, and once that is there the page, if any.
+  void prefetch(page_id page) const noexcept { __builtin_prefetch(&nodes_[page]); }
+  void prefetch_bucket(std::uint32_t hash) const noexcept { buckets_.prefetch(hash); }
+  page_id prefetch_found(std::uint32_t hash) const noexcept {
+    const page_id page = buckets_.find(hash, [](page_id) { return true; });
+    prefetch(page);
+    const auto symbols = content(page);
+    for (std::size_t i = 0; i < symbols.size(); i += symbols_per_line) __builtin_prefetch(&symbols[i]);
+    return page;
+  }
+
   // Adds a referenced page, which is not in the tree yet.
   void insert(Handle handle, prefix_parent parent, std::uint32_t hash,
               std::span<const Symbol> content) noexcept {
@@ -100,6 +111,9 @@ class prefix_tree {
     if (following.newer < unlisted) __builtin_prefetch(&nodes_[following.newer]);
     return victim;
   }
+
+  [[nodiscard]] page_id oldest() const noexcept { return nodes_[null_page].newer; }
+  [[nodiscard]] page_id second_oldest() const noexcept { return nodes_[oldest()].newer; }
 
   // Removes a page without children.
   void erase(page_id page) noexcept {
@@ -181,6 +195,8 @@ class prefix_tree {
   static constexpr page_id not_cached = ~page_id{0};
   static constexpr page_id unlisted = not_cached - 1;  // cached, and waiting for its children to go
 
+  static constexpr std::size_t symbols_per_line = sizeof(Symbol) < 64 ? 64 / sizeof(Symbol) : 1;
+
   struct alignas(32) node {  // half a cache line
     Handle handle;           // null: the page is not in the tree
     std::uint32_t hash = 0;
@@ -196,7 +212,6 @@ class prefix_tree {
   }
 
   [[nodiscard]] bool is_listed(page_id page) const noexcept { return nodes_[page].newer < unlisted; }
-  [[nodiscard]] page_id oldest() const noexcept { return nodes_[null_page].newer; }
   [[nodiscard]] page_id newest() const noexcept { return nodes_[null_page].older; }
 
   void link(page_id page, page_id after) noexcept {
