@@ -21,7 +21,8 @@ struct request {
   kvpage::request_handle handle = {};
 };
 
-// One decode step: every running request generates a token.  Nothing here is launched, so a step is over at once.
+// In a step every running request computes what it has not yet, and generates a token.  Nothing is launched here, so
+// a step is over at once.
 class engine {
  public:
   void admit(request asked) {
@@ -30,6 +31,7 @@ class engine {
     std::cout << asked.name << ": " << asked.text.size() << " tokens, of which " << admitted.cached_tokens
               << " need not be computed\n";
     asked.handle = admitted.request;
+    asked.computed = admitted.cached_tokens;
     running_.push_back(asked);
   }
 
@@ -52,8 +54,10 @@ class engine {
     }
 
     batch_.clear();
-    for (const request& row : running_)
-      if (batch_.add(*cache_.table(row.handle)) != errc::ok) throw std::runtime_error("the batch is full");
+    for (const request& row : running_) {  // a request that is new brings what is left of its prompt
+      const errc code = batch_.add(*cache_.table(row.handle), row.text.size() - row.computed);
+      if (code != errc::ok) throw std::runtime_error(row.name + ": " + name_of(code));
+    }
     if (kvpage::verify(batch_, cache_.pool(), ++step_, verdicts_)->failed_rows != 0)
       throw std::runtime_error("a request no longer owns what it reads");  // an engine would abort that one
 
@@ -90,7 +94,7 @@ class engine {
                     .tokens_per_page = 16,
                     .max_requests = 4,
                     .max_tokens_per_request = 128}};
-  kvpage::decode_batch<fp8_cache::pool_type> batch_{{.rows = 4, .entries = 32, .slots = 4}};
+  kvpage::decode_batch<fp8_cache::pool_type> batch_{{.rows = 4, .entries = 32, .slots = 4 * 128}};
   std::vector<kvpage::verdict> verdicts_ = std::vector<kvpage::verdict>(4);
   kvpage::step_number step_ = 0;
   std::vector<request> running_, preempted_;
