@@ -58,8 +58,10 @@ class engine {
       const errc code = batch_.add(*cache_.table(row.handle), row.text.size() - row.computed);
       if (code != errc::ok) throw std::runtime_error(row.name + ": " + name_of(code));
     }
-    if (kvpage::verify(batch_, cache_.pool(), ++step_, verdicts_)->failed_rows != 0)
-      throw std::runtime_error("a request no longer owns what it reads");  // an engine would abort that one
+    if (!kvpage::verify(batch_, cache_.pool(), ++step_, verdicts_)) throw std::runtime_error("not verified");
+    for (std::size_t row = 0; row < batch_.rows(); ++row)
+      if (verdicts_[row].state != kvpage::row_state::ok)
+        batch_.cut_off(row);  // before anything reads through it
 
     // Copies come before the step's tokens are written; here they and the model would be enqueued.
     for (const auto& copy : cache_.copies())
@@ -68,6 +70,7 @@ class engine {
     cache_.launched(step_);
     cache_.retire(step_);
     for (request& row : running_) row.computed = row.text.size();
+    abort_failed();
   }
 
   // Ends the request; its full pages stay, for whoever begins with the same tokens.
@@ -83,6 +86,17 @@ class engine {
 
  private:
   static std::string name_of(errc code) { return std::string(to_string(code)); }
+
+  // Ends requests that no longer own what they would have read: after launched(), and by their handles, which never
+  // release the new owner's pages.
+  void abort_failed() {
+    for (std::size_t row = batch_.rows(); row-- > 0;) {
+      if (verdicts_[row].state == kvpage::row_state::ok) continue;
+      std::cout << running_[row].name << " is aborted: " << *cache_.abort(running_[row].handle)
+                << " of its pages are another's\n";
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(row));
+    }
+  }
 
   void preempt_youngest() {
     std::cout << "no page is left: " << running_.back().name << " is preempted\n";

@@ -25,7 +25,7 @@
 
 namespace kvpage::inline v0 {
 
-// Host memory, all of it allocated by the constructor: a page takes 12 bytes (untagged 8), with a prefix cache up
+// Host memory, all of it but salts allocated by the constructor: a page takes 12 bytes (untagged 8), with a prefix cache up
 // to 62 more and 4 for each of its tokens; a request slot 8 bytes (untagged 4) for each page that it may reach.
 struct kv_cache_options {
   // One group for each kind of attention layer; a plain model has one, without a window.
@@ -83,8 +83,9 @@ class kv_cache {
   // Makes room for `tokens` more tokens; may evict, and may add to copies(): if the last page is partly
   // filled, and shared.  A published one that the request alone holds, with nothing published below it, is
   // withdrawn instead, and written in place.
-  //   as block_table::append; never_fits also: beyond max_tokens_per_request; not_ready: the page to be copied
-  //   holds tokens that are the next step's to write (granted since the last launched()).
+  //   exhausted; never_fits: not even with the cache to itself, or beyond max_tokens_per_request; not_ready: the
+  //   page to be copied holds tokens that are the next step's to write (granted since the last launched());
+  //   stale_handle, double_release: the shared page is no longer the request's own.
   [[nodiscard]] errc grow(request_handle request, std::size_t tokens);
 
   // Keeps the first `tokens` tokens, as after rejected speculation.  As block_table::truncate.
@@ -95,8 +96,8 @@ class kv_cache {
   [[nodiscard]] errc slide(request_handle request, std::size_t settled);
 
   // A second request over the same pages; both copy a shared last page before they write to it, once its
-  // tokens have been written (see grow).  An engine that spreads a prompt over several steps sees to that
-  // itself: it forks after the last of them, or grows neither request before.
+  // tokens have been written (see grow).  An engine that spreads a prompt over several steps forks
+  // after the last of them, or grows neither request before.
   // Also what a transfer holds while it reads: ending the fork ends the transfer.
   //   exhausted: no slot is free; otherwise as page_pool::retain.
   [[nodiscard]] result<request_handle> fork(request_handle request);
@@ -108,7 +109,8 @@ class kv_cache {
                                             std::size_t computed);
 
   // Publishes, and ends the request; also how to preempt one that shall find its pages again.  A request of
-  // an earlier epoch publishes nothing.  Errors other than that leave it as it was: abort it.
+  // an earlier epoch publishes nothing.  Other errors (outside_row, stale_handle, double_release) leave it as it
+  // was: abort it.
   [[nodiscard]] errc finish(request_handle request, const prompt_type& text = {}, std::size_t computed = 0);
 
   // Ends the request, and with it the validity of its handles; publishes nothing.  Pages that are no longer

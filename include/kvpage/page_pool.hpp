@@ -68,11 +68,12 @@ class page_pool {
   [[nodiscard]] errc release(std::span<const handle> pages) noexcept;
 
   // As `release`, but pages that lose their last reference stay out of circulation until retire(step):
-  // for pages that a launched step, up to number `step`, may still touch.
+  // for pages that a launched step, up to number `step`, may still touch.  (Beyond 32 different steps to wait for,
+  // pages wait for the next later of them.)
   [[nodiscard]] errc release_after(std::span<const handle> pages, step_number step) noexcept;
 
-  // All steps up to and including `step` have finished on the device: pages fenced until then become
-  // free.  O(1) a page.
+  // All steps up to and including `step` have finished on the device: pages fenced until then become free, or
+  // cached if they are published.  O(1) a page.
   void retire(step_number step) noexcept;
 
   // ok if the handle's page is live or published and still of the handle's generation; otherwise the error
@@ -84,10 +85,11 @@ class page_pool {
 
   // --- Published pages: for prefix_index, which finds them again by their tokens. ---
 
-  // A live page that others may find: it is cached, not freed, when its last reference goes.
+  // A live page that others may find: it is cached, not freed, when its last reference goes.  As check_referenced.
   [[nodiscard]] errc publish(handle page) noexcept;
 
-  // Ends a page's publication; a cached page is thereby evicted: its tag changes and it is free.
+  // Ends a page's publication; a cached page is thereby evicted: its tag changes and it is free.  A fenced one
+  // changes its tag and stays fenced.  As check.
   [[nodiscard]] errc withdraw(handle page) noexcept;
 
   // Whether the page is in its last generation: given up, it is retired, not free.  page < size().

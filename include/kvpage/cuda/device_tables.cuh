@@ -88,7 +88,7 @@ class device_tables {
     return is_in_batch(row) ? errc::row_in_batch : rows_.assign(row, table);
   }
 
-  // Makes row `row` hold nothing.  row_in_batch, batch_full as above.
+  // Makes row `row` hold nothing.  row_in_batch, batch_full as above.  O(pages it held).
   [[nodiscard]] errc clear(std::uint32_t row) noexcept {
     return is_in_batch(row) ? errc::row_in_batch : rows_.clear(row);
   }
@@ -107,12 +107,12 @@ class device_tables {
     return errc::ok;
   }
 
-  // Adds a row that reads nothing and writes its `new_tokens` tokens nowhere.  batch_full.
+  // Adds a row that reads nothing and writes its `new_tokens` tokens nowhere.  batch_full.  O(1), as add.
   [[nodiscard]] errc add_padding(std::uint32_t new_tokens = 1) noexcept {
     return add_row({.new_tokens = new_tokens});
   }
 
-  // Forgets the rows added since the last stage().
+  // Forgets the rows added since the last stage(); what was assigned stays assigned.  O(1).
   void drop_batch() noexcept {
     batch_.clear();
     batch_totals_ = {};
@@ -120,7 +120,8 @@ class device_tables {
   }
 
   // Hands what was assigned and added to the device as its next step, and begins a new batch.
-  //   not_ready: the device is staging_slots steps behind.  Nothing has changed.
+  //   not_ready: the device is staging_slots steps behind, or all tags have to travel and it has not read those of
+  //   the last time.  Nothing has changed, the batch included: stage it again later, and launch nothing before.
   // O(rows + changes); O(pool.size()) when all tags travel.
   [[nodiscard]] result<step_number> stage() noexcept;
 
@@ -138,7 +139,8 @@ class device_tables {
   // The newest step whose update has run.
   [[nodiscard]] step_number steps_begun() const noexcept { return detail::read_counter(*arrays_.begun); }
 
-  // The newest step that is over, in stream order: what page_pool::retire and kv_cache::retire take.
+  // The newest step that is over, because the next has begun: what page_pool::retire and kv_cache::retire take.  An
+  // engine that has nothing more to launch synchronises with its stream and retires the newest launched step.
   [[nodiscard]] step_number steps_over() const noexcept {
     const step_number begun = steps_begun();
     return begun - (begun != 0);
@@ -185,7 +187,8 @@ class device_tables {
 };
 
 // Untagged, there is nothing to verify: no memory, no launch.  An untagged engine exports its tables with
-// decode_batch and copies them as it always has.
+// decode_batch and copies them as it always has.  There is no stage(): no step is counted here, and a number made up
+// would end the fences of pages that are still being read.
 template <class Pool>
 requires untagged_policy<typename Pool::policy>
 class device_tables<Pool> {
@@ -198,7 +201,6 @@ class device_tables<Pool> {
   [[nodiscard]] errc add(std::uint32_t, std::uint32_t = 1) noexcept { return errc::ok; }
   [[nodiscard]] errc add_padding(std::uint32_t = 1) noexcept { return errc::ok; }
   void drop_batch() noexcept {}
-  [[nodiscard]] result<step_number> stage() noexcept { return step_number{0}; }
   [[nodiscard]] cudaError_t enqueue_update(cudaStream_t) const noexcept { return cudaSuccess; }
 };
 
