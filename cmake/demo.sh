@@ -4,9 +4,9 @@
 # The traffic is generated, or read from a Mooncake-format file: cmake/demo.sh [FILE], or KVPAGE_TRACE=FILE.
 set -euo pipefail
 trace=${1-${KVPAGE_TRACE-}}
-if [[ -n $trace ]]; then
-  if [[ ! -f $trace || ! -r $trace ]]; then
-    echo "$trace cannot be read: it must be a Mooncake-format JSONL file" >&2
+if [[ -n $trace || $# -gt 0 ]]; then
+  if [[ ! -r $trace || -d $trace ]]; then
+    echo "\"$trace\" cannot be read: it must be a Mooncake-format JSONL file" >&2
     exit 2
   fi
   trace=$(realpath "$trace")

@@ -1,10 +1,9 @@
 // An engine's scheduler over kv_cache: prompts that share their beginning, two samples of one prompt, and a cache
-// so small that a request is preempted and later finds what is left of its pages.
+// so small that a request is preempted and later finds its pages again.
 #include <kvpage/kvpage.hpp>
 
 #include <iostream>
 #include <numeric>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,7 +16,7 @@ using kvpage::errc;
 struct request {
   std::string name;
   std::vector<kvpage::token_id> text;  // the prompt, and what has been generated
-  std::size_t computed = 0;            // tokens whose keys and values are written
+  std::size_t computed = 0;            // tokens whose keys and values are written: all but the newest
   kvpage::request_handle handle = {};
 };
 
@@ -44,17 +43,16 @@ class engine {
 
   void step() {
     for (std::size_t i = 0; i < running_.size(); ++i) {
-      errc code = cache_.grow(running_[i].handle, 1);
+      errc code = make_room(running_[i]);
       while (code == errc::exhausted && running_.size() > 1) {
         preempt_youngest();  // which may be this one
-        code = i < running_.size() ? cache_.grow(running_[i].handle, 1) : errc::ok;
+        code = i < running_.size() ? make_room(running_[i]) : errc::ok;
       }
       if (code != errc::ok) throw std::runtime_error(running_[i].name + ": " + name_of(code));
-      if (i < running_.size()) running_[i].text.push_back(0);
     }
 
     batch_.clear();
-    for (const request& row : running_) {  // a request that is new brings what is left of its prompt
+    for (const request& row : running_) {
       const errc code = batch_.add(*cache_.table(row.handle), row.text.size() - row.computed);
       if (code != errc::ok) throw std::runtime_error(row.name + ": " + name_of(code));
     }
@@ -69,7 +67,10 @@ class engine {
                 << " to page " << copy.destination.id() << '\n';
     cache_.launched(step_);
     cache_.retire(step_);
-    for (request& row : running_) row.computed = row.text.size();
+    for (request& row : running_) {
+      row.computed = row.text.size();
+      row.text.push_back(0);  // what the model says
+    }
     abort_failed();
   }
 
@@ -81,11 +82,22 @@ class engine {
   }
 
   [[nodiscard]] std::size_t running() const { return running_.size(); }
-  [[nodiscard]] std::vector<request>& preempted() { return preempted_; }
+  [[nodiscard]] const std::vector<request>& preempted() const { return preempted_; }
   [[nodiscard]] bool is_clean() { return cache_.audit().clean() && cache_.pool().stats().live == 0; }
 
  private:
   static std::string name_of(errc code) { return std::string(to_string(code)); }
+
+  // For the token that the last step has generated; a prompt has got its pages at its admission.
+  [[nodiscard]] errc make_room(const request& row) {
+    return cache_.grow(row.handle, row.text.size() - cache_.table(row.handle)->tokens());
+  }
+
+  void preempt_youngest() {
+    std::cout << "no page is left: " << running_.back().name << " is preempted\n";
+    preempted_.push_back(running_.back());
+    finish(running_.size() - 1);
+  }
 
   // Ends requests that no longer own what they would have read: after launched(), and by their handles, which never
   // release the new owner's pages.
@@ -96,12 +108,6 @@ class engine {
                 << " of its pages are another's\n";
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(row));
     }
-  }
-
-  void preempt_youngest() {
-    std::cout << "no page is left: " << running_.back().name << " is preempted\n";
-    preempted_.push_back(running_.back());
-    finish(running_.size() - 1);
   }
 
   fp8_cache cache_{{.groups = {{.pages = 1 + 8}},
@@ -131,11 +137,11 @@ int main() try {
   engine.admit({"bob", prompt(2, 6)});  // the first two pages are there already
   engine.step();
   engine.sample_again(0, "bob, again");
-  engine.admit({"carol", prompt(3, 9)});
-  for (int i = 0; i < 40; ++i) engine.step();
+  engine.admit({"carol", prompt(3, 20)});
+  for (int i = 0; i < 20; ++i) engine.step();
   while (engine.running() != 0) engine.finish(0);
 
-  for (request& waiting : engine.preempted()) {
+  for (const request& waiting : engine.preempted()) {
     engine.admit(waiting);
     engine.step();
     engine.finish(0);

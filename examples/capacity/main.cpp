@@ -199,6 +199,7 @@ int main(int argc, char** argv) try {
 
   const comparison result = compare(read_question(given));
   (given.json ? print_json : print_text)(std::cout, result);
+  if (!std::cout.flush()) throw std::runtime_error("the plan could not be written");
   if (!given.plot.empty()) write_plot(result, given.plot);
 
   for (const plan& made : result.plans)

@@ -1,6 +1,7 @@
 // kvpage-replay: replays serving traffic over kvpage, with faults if asked to, and reports what got through.
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 
 #include "options.hpp"
 #include "replay.hpp"
@@ -21,6 +22,7 @@ int main(int argc, char** argv) try {
   } else {
     replay::write_table(std::cout, report, chosen);
   }
+  if (!std::cout.flush()) throw std::runtime_error("the report could not be written");
   return replay::exit_status(report, chosen.policy == "tagged");
 } catch (const std::exception& error) {
   std::cerr << "kvpage-replay: " << error.what() << '\n';

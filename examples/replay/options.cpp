@@ -56,7 +56,8 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& int
   CLI::App app{
       "Replays a trace of serving traffic over kvpage: continuous batching with verified block tables."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--trace", into.trace_file, "Mooncake-format JSONL file; without it, a generated trace");
+  app.add_option("--trace", into.trace_file, "Mooncake-format JSONL file; without it, a generated trace")
+      ->check([](const std::string& file) { return std::string(file.empty() ? "is empty" : ""); });
   app.add_option("--limit", into.limit, "Replay the first N requests (generated trace: 12000 by default)")
       ->check(between(1, 100'000'000));
   app.add_option("--pages", into.pages, "Usable pages in the pool")
@@ -89,8 +90,8 @@ std::optional<int> parse_options(int argc, const char* const* argv, options& int
       "\n"
       "Exit status: 0 if all is well; 1 if the audit fails or, under `tagged`, if a fault goes undetected, "
       "an\n"
-      "innocent request is aborted or a foreign read happens; 2 for wrong options or a trace that cannot be "
-      "read.");
+      "innocent request is aborted or a foreign read happens; 2 for wrong options, a trace that cannot "
+      "be read or a report that cannot be written.");
   try {
     app.parse(argc, argv);
     for (const std::string& fault : faults) add_fault(fault, into.faults);

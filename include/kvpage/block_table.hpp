@@ -179,7 +179,8 @@ class block_table {
                                    position % tokens_per_page());
   }
 
-  [[nodiscard]] Pool& pool() const noexcept { return *pool_; }
+  [[nodiscard]] Pool& pool() noexcept { return *pool_; }
+  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
   [[nodiscard]] std::size_t tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::size_t pages() const noexcept { return pages_.size(); }  // the dropped front included
   [[nodiscard]] std::size_t dropped_pages() const noexcept { return dropped_; }

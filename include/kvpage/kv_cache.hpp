@@ -25,8 +25,9 @@
 
 namespace kvpage::inline v0 {
 
-// Host memory, all of it but salts allocated by the constructor: a page takes 12 bytes (untagged 8), with a prefix cache up
-// to 62 more and 4 for each of its tokens; a request slot 8 bytes (untagged 4) for each page that it may reach.
+// Host memory, all of it but salts allocated by the constructor: a page takes 12 bytes (untagged 8), with a prefix
+// cache up to 62 more and its symbols (4 bytes a token, or 16 for a page_key); a request slot 8 bytes (untagged 4) for
+// each page that it may reach, and up to 200 besides.
 struct kv_cache_options {
   // One group for each kind of attention layer; a plain model has one, without a window.
   std::vector<page_group_options> groups;

@@ -173,10 +173,7 @@ class page_pool {
                                                   std::size_t refused) noexcept;
   [[nodiscard, gnu::noinline]] errc release_from(std::size_t first, std::span<const handle> pages,
                                                  step_number step) noexcept;
-  template <class GiveUp>
-  [[nodiscard]] errc drop(handle page, GiveUp& give_up) noexcept;
-  template <class GiveUp>
-  [[nodiscard]] errc drop_from(std::size_t first, std::span<const handle> pages, GiveUp give_up) noexcept;
+  void give_up(const page_chain& pages, step_number step) noexcept;
   void undo_drops(std::span<const handle> pages) noexcept;
 
   void end_grant(record& page) noexcept;
@@ -261,29 +258,52 @@ inline errc page_pool<E, P>::release(std::span<const handle> pages) noexcept {
   return errc::ok;
 }
 
-// Releases what release() has refused, and everything that is to wait for `step`.
+// Releases what release() has refused, and everything that is to wait for `step`.  Pages that lose their last
+// reference hang in a chain, as they were, until all have been checked.
 template <element E, integrity_policy P>
 errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pages,
                                    step_number step) noexcept {
+  page_chain given_up;
+  for (std::size_t i = first; i < pages.size(); ++i) {
+    if (const errc code = check_referenced(pages[i]); code != errc::ok) [[unlikely]] {
+      undo_drops(pages.first(i));
+      return code;
+    }
+    record& dropped = records_[pages[i].id()];
+    if (dropped.use.is_shared())
+      dropped.use = dropped.use.fewer();
+    else
+      append(given_up, pages[i].id(), dropped.use.cached());
+  }
+  give_up(given_up, step);
+  journals_.record(pages);
+  return errc::ok;
+}
+
+// What becomes of pages that have lost their last reference, and that a step up to `step` may still touch.
+template <element E, integrity_policy P>
+void page_pool<E, P>::give_up(const page_chain& pages, step_number step) noexcept {
   const step_number awaited_step = (std::max)(step, awaited_step_);
   page_chain cached, fenced, fenced_longer;
-  KVPAGE_TRY(drop_from(first, pages, [&](page_id id, record& page) {
+  page_id id = pages.first;
+  for (std::size_t left = pages.count; left != 0; --left) {
+    record& page = records_[id];
+    const page_id next = page.use.next();
     const step_number until = page.use.is_awaited() ? awaited_step : step;
     const bool must_wait = until > fences_.retired();
-    if (page.use.is_published()) {
-      if (!must_wait) return append(cached, id, page.use.settled().cached());
-    } else {
-      end_grant(page);
-      if (!must_wait) return set_free(id);
-    }
-    append(until == step ? fenced : fenced_longer, id, page.use.fenced());
-  }));
+    if (!page.use.is_published()) end_grant(page);
+    if (must_wait)
+      append(until == step ? fenced : fenced_longer, id, page.use.fenced());
+    else if (page.use.is_published())
+      append(cached, id, page.use.settled().cached());
+    else
+      set_free(id);
+    id = next;
+  }
   fence(fenced, step);
   fence(fenced_longer, awaited_step);
   splice(newly_cached_, cached);
   cached_ += cached.count;
-  journals_.record(pages);
-  return errc::ok;
 }
 
 template <element E, integrity_policy P>
@@ -317,46 +337,21 @@ void page_pool<E, P>::retire(step_number step) noexcept {
   });
 }
 
-// Drops one reference; give_up(id, record) decides what becomes of a page that has lost its last.
-template <element E, integrity_policy P>
-template <class GiveUp>
-errc page_pool<E, P>::drop(handle page, GiveUp& give_up) noexcept {
-  KVPAGE_TRY(check_generation(page));
-  record& dropped = records_[page.id()];
-  switch (dropped.use.references()) {
-    case 0: return errc::double_release;
-    case 1: give_up(page.id(), dropped); break;
-    default: dropped.use = dropped.use.fewer();
-  }
-  return errc::ok;
-}
-
-template <element E, integrity_policy P>
-template <class GiveUp>
-errc page_pool<E, P>::drop_from(std::size_t first, std::span<const handle> pages, GiveUp give_up) noexcept {
-  for (std::size_t i = first; i < pages.size(); ++i) {
-    if (const errc code = drop(pages[i], give_up); code != errc::ok) [[unlikely]] {
-      undo_drops(pages.first(i));
-      return code;
-    }
-  }
-  return errc::ok;
-}
-
-// Gives back what drop() took.  The caller's chain has not been joined to anything yet and is dropped.
+// Gives back what a refused release took.  A page that was freed had nothing but its one reference; one that hangs in
+// the caller's chain, which is dropped, is otherwise as it was.
 template <element E, integrity_policy P>
 void page_pool<E, P>::undo_drops(std::span<const handle> pages) noexcept {
   for (const handle& page : pages) {
     record& dropped = records_[page.id()];
-    switch (dropped.use.state()) {
-      case page_state::live: dropped.use = dropped.use.more(); continue;
-      case page_state::free: free_.undo_push(); break;
-      case page_state::retired: --retired_; break;
-      case page_state::cached:
-      case page_state::fenced: break;
+    if (dropped.use.has_references(1)) {
+      dropped.use = dropped.use.more();
+    } else if (dropped.use == page_use::free()) {
+      free_.undo_push();
+      dropped.use = page_use::once();
+      if constexpr (P::is_tagged) dropped.tag = page.tag();
+    } else {
+      dropped.use = dropped.use.referenced(1);
     }
-    dropped.use = dropped.use.state() == page_state::retired ? page_use::once() : dropped.use.referenced(1);
-    if constexpr (P::is_tagged) dropped.tag = page.tag();
   }
 }
 

@@ -44,9 +44,12 @@ struct prompt<token_id> {
   static constexpr std::size_t symbols_per_page(std::size_t tokens_per_page) { return tokens_per_page; }
 
   prompt() = default;
-  template <std::convertible_to<std::span<const token_id>> Tokens>
-  prompt(const Tokens& all_tokens, const prefix_salt& all_salt = {})
-      : symbols{all_tokens}, tokens{symbols.size()}, salt{all_salt} {}
+  prompt(std::span<const token_id> all_tokens, const prefix_salt& all_salt = {})
+      : symbols{all_tokens}, tokens{all_tokens.size()}, salt{all_salt} {}
+  template <class Tokens>
+  requires std::convertible_to<const Tokens&, std::span<const token_id>> prompt(
+      const Tokens& all_tokens, const prefix_salt& all_salt = {})
+      : prompt{std::span<const token_id>{all_tokens}, all_salt} {}
 
   std::span<const token_id> symbols;
   std::size_t tokens = 0;
@@ -59,8 +62,7 @@ struct prompt<page_key> {
 
   prompt() = default;
   // One key for each full page, from the first on; pages past the keys are not shared.
-  template <std::convertible_to<std::span<const page_key>> Keys>
-  prompt(const Keys& keys, std::size_t all_tokens, const prefix_salt& all_salt = {})
+  prompt(std::span<const page_key> keys, std::size_t all_tokens, const prefix_salt& all_salt = {})
       : symbols{keys}, tokens{all_tokens}, salt{all_salt} {}
 
   std::span<const page_key> symbols;

@@ -95,6 +95,7 @@ TEST(options, a_wrong_value_is_named_with_its_bounds) {
     expected.append(wrong).append("\" is not a whole number between 1 and ").append(most);
     EXPECT_EQ(refusal("--pages", wrong.c_str()), expected);
   }
+  EXPECT_EQ(refusal("--trace", ""), "--trace: is empty");
   EXPECT_EQ(refusal("--page-size", "1048577"),
             "--page-size: \"1048577\" is not a whole number between 1 and 1048576");
   EXPECT_EQ(refusal("--max-rows", "6.5"), "--max-rows: \"6.5\" is not a whole number between 1 and 65536");

@@ -364,9 +364,9 @@ TYPED_TEST(kv_cache, host_memory_is_what_the_options_ask_for) {
   auto options = this->options(pages - 1);
   options.memory = &memory;
   options.prefix_cache = false;
-  const std::size_t tables =
-      handle_bytes * options.max_requests * options.max_tokens_per_request / page_size +
-      options.max_requests * 512;  // and what a slot is itself
+  options.max_requests = 4096;
+  options.max_tokens_per_request = 4 * page_size;
+  const std::size_t tables = options.max_requests * (4 * handle_bytes + 200);
   {
     const typename TestFixture::cache_type cache(options);
     EXPECT_LE(memory.bytes_held(), pages * (handle_bytes + 4) + tables);

@@ -26,6 +26,11 @@ TEST(prompt, refers_to_the_callers_tokens) {
   EXPECT_EQ(text.tokens, 3u);
   EXPECT_EQ(text.salt, prefix_salt{.tenant = "a"});
   EXPECT_EQ(prompt<token_id>{}.tokens, 0u);
+  EXPECT_EQ((prompt<token_id>{{tokens.data(), 2}}.tokens), 2u);
+  EXPECT_EQ((prompt<token_id>{{}, {.tenant = "b"}}.salt.tenant), "b");
+  const auto size_of = [](const prompt<token_id>& any) { return any.tokens; };
+  EXPECT_EQ(size_of({{tokens.data(), 2}, prefix_salt{.tenant = "x"}}), 2u);
+  EXPECT_EQ(size_of(tokens), 3u);
   EXPECT_EQ(prompt<token_id>::symbols_per_page(16), 16u);
 }
 
@@ -35,6 +40,7 @@ TEST(prompt, of_keys_says_how_many_tokens_they_stand_for) {
   EXPECT_EQ(text.symbols.data(), keys);
   EXPECT_EQ(text.symbols.size(), 2u);
   EXPECT_EQ(text.tokens, 40u);
+  EXPECT_EQ((prompt<page_key>{{}, 100}.tokens), 100u);
   EXPECT_EQ(prompt<page_key>::symbols_per_page(16), 1u);
 }
 
