@@ -59,12 +59,19 @@ using every_policy =
 
 }  // namespace detail
 
-// The order of reuse does not depend on the element: first in, first out once for each policy will do.
+// The order of reuse does not depend on the element: first in, first out once for each policy will do.  Nor does
+// what a sanitizer sees, so that its slow build has KVPAGE_TEST_TWO_ELEMENTS.
+#ifdef KVPAGE_TEST_TWO_ELEMENTS
+using every_configuration =
+    detail::joined<detail::every_policy<kvpage::bf16, kvpage::reuse_order::lifo>,
+                   detail::every_policy<kvpage::fp8_e4m3, kvpage::reuse_order::fifo>>::type;
+#else
 using every_configuration =
     detail::joined<detail::every_policy<kvpage::bf16, kvpage::reuse_order::lifo>,
                    detail::every_policy<kvpage::bf16, kvpage::reuse_order::fifo>,
                    detail::every_policy<kvpage::fp16, kvpage::reuse_order::lifo>,
                    detail::every_policy<kvpage::fp8_e4m3, kvpage::reuse_order::lifo>,
                    detail::every_policy<kvpage::fp8_e5m2, kvpage::reuse_order::lifo>>::type;
+#endif
 
 }  // namespace kvpage_test
