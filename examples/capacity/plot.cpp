@@ -102,10 +102,9 @@ void write_plot(const comparison& result, const std::filesystem::path& svg) {
   const bool is_new = !std::filesystem::exists(svg);
   if (!std::ofstream(svg, std::ios::app))
     throw std::runtime_error("--plot: " + svg.string() + " cannot be written");
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
-    if (is_new) std::filesystem::remove(svg);
+  if (is_new) std::filesystem::remove(svg);  // it was made only to see whether it can be
+  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0)
     throw std::runtime_error("--plot needs gnuplot, and there is none on the PATH");
-  }
   const std::string script = plot_script(result, svg);
   (void)std::signal(SIGPIPE, SIG_IGN);  // gnuplot may end early; its exit status says so
   std::FILE* const gnuplot = popen("gnuplot", "w");

@@ -178,6 +178,7 @@ class page_pool {
 
   void end_grant(record& page) noexcept;
   void set_free(page_id page) noexcept;
+  void settle(page_id page) noexcept;
   void fence(const page_chain& pages, step_number step) noexcept;
   void append(page_chain& chain, page_id page, page_use use) noexcept;
   void splice(page_chain& chain, const page_chain& tail) noexcept;
@@ -284,26 +285,21 @@ errc page_pool<E, P>::release_from(std::size_t first, std::span<const handle> pa
 template <element E, integrity_policy P>
 void page_pool<E, P>::give_up(const page_chain& pages, step_number step) noexcept {
   const step_number awaited_step = (std::max)(step, awaited_step_);
-  page_chain cached, fenced, fenced_longer;
+  page_chain fenced, fenced_longer;
   page_id id = pages.first;
   for (std::size_t left = pages.count; left != 0; --left) {
     record& page = records_[id];
     const page_id next = page.use.next();
     const step_number until = page.use.is_awaited() ? awaited_step : step;
-    const bool must_wait = until > fences_.retired();
     if (!page.use.is_published()) end_grant(page);
-    if (must_wait)
+    if (until > fences_.retired())
       append(until == step ? fenced : fenced_longer, id, page.use.fenced());
-    else if (page.use.is_published())
-      append(cached, id, page.use.settled().cached());
     else
-      set_free(id);
+      settle(id);
     id = next;
   }
   fence(fenced, step);
   fence(fenced_longer, awaited_step);
-  splice(newly_cached_, cached);
-  cached_ += cached.count;
 }
 
 template <element E, integrity_policy P>
@@ -325,14 +321,9 @@ void page_pool<E, P>::retire(step_number step) noexcept {
     fenced_ -= chain.count;
     page_id id = chain.first;
     for (std::size_t left = chain.count; left != 0; --left) {
-      const page_use use = records_[id].use;
-      if (use.is_published()) {
-        append(newly_cached_, id, use.settled().cached());
-        ++cached_;
-      } else {
-        set_free(id);
-      }
-      id = use.next();
+      const page_id next = records_[id].use.next();
+      settle(id);
+      id = next;
     }
   });
 }
@@ -451,6 +442,15 @@ void page_pool<E, P>::set_free(page_id page) noexcept {
   }
   records_[page].use = page_use::free();
   free_.push(page);
+}
+
+// Nobody holds the page and no step may still touch it: a published one is cached, any other free.
+template <element E, integrity_policy P>
+void page_pool<E, P>::settle(page_id page) noexcept {
+  const page_use use = records_[page].use;
+  if (!use.is_published()) return set_free(page);
+  append(newly_cached_, page, use.settled().cached());
+  ++cached_;
 }
 
 template <element E, integrity_policy P>

@@ -137,7 +137,8 @@ class prefix_index {
     const std::uint64_t hash = hash_(at.hash, page);
     return static_cast<std::uint32_t>(hash ^ (hash >> 32));
   }
-  static constexpr std::size_t find_lookahead = 4;  // pages
+  // How many pages before their lookup find() hashes them, and loads what the lookup reads.
+  static constexpr std::size_t hashed_ahead = 4, loaded_ahead = 2;
   [[nodiscard]] static walk begin(detail::salt_table::root root) noexcept {
     return {parent_type::root(root), root};
   }
@@ -198,19 +199,20 @@ auto prefix_index<Pool, Symbol, Hash>::find(const prompt_type& text) noexcept ->
   const std::size_t most = full_pages(text, text.tokens - 1);
   std::size_t count = 0, evictable = 0;
   // Hashes depend on the text alone: they run ahead of the lookups, so that what those read is on its way.
-  std::array<std::uint32_t, find_lookahead> hashes{};
+  // A prompt whose first page is not found costs one hash.
+  std::array<std::uint32_t, hashed_ahead> hashes{};
   std::size_t hashed = 0;
   walk ahead = begin(*root);
   for (parent_type parent = ahead.parent; count < most; ++count) {
-    for (const std::size_t end = count == 0 ? 1 : (std::min)(count + find_lookahead, most); hashed < end;
-         ++hashed) {
+    const std::size_t to_hash = count == 0 ? 1 : (std::min)(count + hashed_ahead, most);
+    for (; hashed < to_hash; ++hashed) {
       ahead.hash = hash_after(ahead, content(text, hashed));
-      hashes[hashed % find_lookahead] = ahead.hash;
+      hashes[hashed % hashed_ahead] = ahead.hash;
       tree_.prefetch_bucket(ahead.hash);
     }
-    if (count + find_lookahead / 2 < hashed)
-      pool_->prefetch(tree_.prefetch_found(hashes[(count + find_lookahead / 2) % find_lookahead]));
-    const page_id page = tree_.find(parent, hashes[count % find_lookahead], content(text, count));
+    if (count + loaded_ahead < hashed)
+      pool_->prefetch(tree_.prefetch_found(hashes[(count + loaded_ahead) % hashed_ahead]));
+    const page_id page = tree_.find(parent, hashes[count % hashed_ahead], content(text, count));
     if (page == null_page || !is_takeable(page)) break;
     path_[count] = tree_.handle(page);
     evictable += tree_.is_evictable(page);

@@ -107,12 +107,11 @@ class prefix_tree {
     while (oldest() != null_page && nodes_[oldest()].children != 0) unlink(oldest());
     const page_id victim = oldest();
     const node& following = nodes_[nodes_[victim].newer];  // fetched when this victim came up
-    buckets_.prefetch(following.hash);
-    if (following.newer < unlisted) __builtin_prefetch(&nodes_[following.newer]);
+    prefetch_bucket(following.hash);
+    if (following.newer < unlisted) prefetch(following.newer);
     return victim;
   }
-
-  [[nodiscard]] page_id oldest() const noexcept { return nodes_[null_page].newer; }
+  // The page that comes up after it, if it has no children.
   [[nodiscard]] page_id second_oldest() const noexcept { return nodes_[oldest()].newer; }
 
   // Removes a page without children.
@@ -212,6 +211,7 @@ class prefix_tree {
   }
 
   [[nodiscard]] bool is_listed(page_id page) const noexcept { return nodes_[page].newer < unlisted; }
+  [[nodiscard]] page_id oldest() const noexcept { return nodes_[null_page].newer; }
   [[nodiscard]] page_id newest() const noexcept { return nodes_[null_page].older; }
 
   void link(page_id page, page_id after) noexcept {

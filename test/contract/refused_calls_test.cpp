@@ -46,8 +46,7 @@ struct scene {
     for (const std::size_t published : {2U, 3U, 8U, 11U, 13U})
       EXPECT_EQ(pool->publish(now[published]), errc::ok);
     EXPECT_EQ(pool->release_after(std::vector{now[12], now[13]}, 3), errc::ok);
-    pool->retire(
-        3);  // they keep in mind that a step was waited for, and one that comes may be waited for again
+    pool->retire(3);  // over, but the two pages still carry the note that a step was waited for
     good = {now[0], now[1], now[1], now[2], now[3], now[3], now[4], now[12], now[13]};
     const handle live = now[5];
     const handle free = now[7];
