@@ -1,10 +1,13 @@
 // What the device verifier costs, next to what the same GPU needs for less: an empty launch, a copy of as many
-// bytes, a random gather with the same page ids.  Times are the device's own, by events.
+// bytes, a random gather with the same page ids.  Times are the device's own, by events; a kernel that waits holds the
+// stream while the host enqueues, so that its launches do not count.  The same batch is verified over and over: what
+// fits into the L2 cache stays there, which in a decode step it may not.
 //
 //   verify/WHO/ROWS/PAGES     seconds a launch; items are the batch's pages
 //     empty, empty_graph      an empty kernel: in a stream, in a graph
 //     eager, graph            the verifier: in a stream, in a graph
-//     step_graph              update and verifier in a graph, each step one token longer, host's part not counted
+//     step_graph              update and verifier in a graph, each step one token longer (by up to 4 pages a row),
+//                            host's part not counted
 //     copy                    moves 44 bytes a page: 12 B of table and grant, and one 32 B sector of tags
 //     gather                  reads every page's tag and adds them up
 //
@@ -38,11 +41,16 @@ void check(kvpage::errc code) {
 
 __global__ void empty() {}
 
+// Holds a stream for about 200 us: longer than it takes the host to enqueue what is measured.
+__global__ void hold() {
+  for (int i = 0; i < 100; ++i) __nanosleep(2000);
+}
+
 __global__ void gather(device_batch<pool_type::handle> batch, std::uint64_t pages, unsigned* d_sum) {
   unsigned sum = 0;
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
   for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < pages; i += stride)
-    sum += batch.d_tags[static_cast<unsigned>(batch.d_ids[i])];
+    sum += batch.d_tags[static_cast<unsigned>(batch.out.d_indices[i])];
   if (sum == 1) *d_sum = sum;  // never, as far as the compiler can tell
 }
 
@@ -56,7 +64,7 @@ class workload {
         tables_(pool_, {.max_rows = rows,
                         .max_pages_per_row = pages + spare_pages,
                         .max_slots = rows,
-                        .max_changed_entries = (std::max)(pages + spare_pages, rows),
+                        .max_changed_entries = (std::max)(pages + spare_pages, rows * spare_pages),
                         .max_changed_tags = 4096,
                         .padded = false}),
         verifier_(tables_) {
@@ -87,6 +95,8 @@ class workload {
   // Seconds on the device between the first and the last of what `enqueue` puts into the stream.
   template <class Enqueue>
   double seconds(Enqueue enqueue) {
+    hold<<<1, 1, 0, stream_>>>();
+    check(cudaGetLastError());
     check(cudaEventRecord(begin_, stream_));
     enqueue();
     check(cudaEventRecord(end_, stream_));
@@ -115,7 +125,7 @@ class workload {
     check(cudaGetLastError());
   }
 
-  // A graph of what `enqueue` puts into the stream, `times` over; it lives as long as the workload.
+  // A graph of what `enqueue` puts into the stream, `times` over.  The caller destroys it.
   template <class Enqueue>
   cudaGraphExec_t capture(Enqueue enqueue, int times) {
     cudaGraph_t graph = nullptr;
@@ -128,15 +138,22 @@ class workload {
     check(cudaGraphDestroy(graph));
     return ready;
   }
+  // The batch as it was constructed, and its exports.
+  void reset() {
+    if (requests_[0].tokens() == first_tokens()) return;
+    for (auto& request : requests_) check(request.truncate(first_tokens()));
+    for (std::uint32_t row = 0; row < rows_; ++row) check(tables_.assign(row, requests_[row]));
+    run_step(true);
+  }
+
   void launch(cudaGraphExec_t graph) { check(cudaGraphLaunch(graph, stream_)); }
 
   // The host's part of a decode step: every request one token longer, until the spare pages are used up.
   void stage_decode() {
     for (std::uint32_t row = 0; row < rows_; ++row) {
       auto& request = requests_[row];
-      const std::size_t first = pages_ / rows_ * tokens_per_page;
-      const bool is_full = request.tokens() == first + spare_pages * tokens_per_page;
-      check(is_full ? request.truncate(first) : request.append(1));
+      const bool is_full = request.tokens() == first_tokens() + spare_pages * tokens_per_page;
+      check(is_full ? request.truncate(first_tokens()) : request.append(1));
       check(tables_.assign(row, request));
       check(tables_.add(row));
     }
@@ -145,6 +162,8 @@ class workload {
 
  private:
   static constexpr std::uint32_t spare_pages = 4, tokens_per_page = 16;
+
+  [[nodiscard]] std::size_t first_tokens() const { return pages_ / rows_ * tokens_per_page; }
 
   void run_step(bool with_rows) {
     for (std::uint32_t row = 0; with_rows && row < rows_; ++row) check(tables_.add(row));
@@ -165,14 +184,14 @@ class workload {
   unsigned* d_sum_ = nullptr;
 };
 
-// One at a time: the benchmarks of a shape run one after another, and the largest takes gigabytes.  Not freed:
-// the process ends with it.
+// One for each shape, as it was constructed; the largest takes gigabytes.  Not freed: the process ends with it.
 workload& of_shape(const benchmark::State& state) {
   static std::map<std::pair<std::int64_t, std::int64_t>, workload*> workloads;
   workload*& found = workloads[{state.range(0), state.range(1)}];
   if (found == nullptr)
     found =
         new workload(static_cast<std::uint32_t>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
+  found->reset();
   return *found;
 }
 

@@ -109,13 +109,15 @@ int main() try {
     for (; polled < launched; ++polled) {
       const auto verdict = verifier.verdicts().poll(polled + 1);
       if (verdict.state == poll_state::pending) break;
-      if (verdict.state == poll_state::missed) throw std::runtime_error("a step was not verified");
+      if (verdict.state != poll_state::verified) throw std::runtime_error("a step was not verified");
       for (const auto& failed : verdict.failed) {
         if (!requests[failed.row]) continue;  // cut off in several steps, ended once
         std::cout << "step " << polled + 1 << ": request " << failed.row + 1 << " is cut off, page "
                   << failed.finding.page << " is no longer its own\n";
         requests[failed.row]->abandon(launched);
         requests[failed.row].reset();
+        check(tables.clear(failed.row));  // should the device's copies be wrong, nobody inherits them
+        tables.resend_tags();
       }
     }
     pool.retire(tables.steps_over());

@@ -57,10 +57,10 @@ class device_exports {
     account.bytes_uploaded = tables_.stats().bytes;
   }
 
-  // The tables on the device are not sent again, so what a fault has overwritten must be put right again.
   void overwrite_page(std::size_t row, std::size_t entry, std::int32_t page, cudaStream_t stream) {
-    overwritten_.push_back({row, entry});
-    write_page(row, entry, page, stream);
+    overwrite_page_on_device<<<1, 1, 0, stream>>>(tables_.batch(), static_cast<std::uint32_t>(row), entry,
+                                                  page);
+    check("a fault", cudaGetLastError());
   }
   void overwrite_length(std::size_t row, std::int32_t tokens, cudaStream_t stream) {
     overwrite_length_on_device<<<1, 1, 0, stream>>>(tables_.batch(), static_cast<std::uint32_t>(row),
@@ -74,18 +74,20 @@ class device_exports {
     check("verification", verifier_.enqueue(stream));
     timer_.end(stream);
     ++account.launches;
-    for (const auto& [row, entry] : overwritten_)
-      write_page(row, entry, static_cast<std::int32_t>(rows_[row].table->handles()[entry].id()), stream);
-    overwritten_.clear();
   }
 
-  // What the step's verification has found.  The stream has come past it.
+  // What the step's verification has found.  The stream has come past it.  Whatever a fault has overwritten is sent
+  // anew, to whoever has the row and the pages next.
   [[nodiscard]] std::span<const kvpage::verdict> verdicts(kvpage::step_number step, step_account& account) {
     const kvpage::cuda::step_verdict found = verifier_.verdicts().poll(step);
     require_verified(step, rows_.size(), found.summary);
     const std::span verdicts = std::span{verdicts_}.first(rows_.size());
     std::ranges::fill(verdicts, kvpage::verdict{});
-    for (const kvpage::cuda::failed_row& failed : found.failed) verdicts[failed.row] = failed.finding;
+    for (const kvpage::cuda::failed_row& failed : found.failed) {
+      verdicts[failed.row] = failed.finding;
+      require(tables_.clear(rows_[failed.row].handle.slot));
+      tables_.resend_tags();
+    }
     account.verification.add(std::chrono::duration<double, std::milli>(timer_.milliseconds()),
                              found.summary.entries);
     account.rows_verified += found.summary.rows;
@@ -95,10 +97,6 @@ class device_exports {
   [[nodiscard]] const kvpage::cuda::attention_inputs& inputs() const { return tables_.inputs(); }
 
  private:
-  struct place {
-    std::size_t row, entry;
-  };
-
   [[nodiscard]] static kvpage::cuda::table_options options_for(const Pool& pool,
                                                                const backend_limits& limits) {
     const auto width = static_cast<std::uint32_t>(limits.pages_per_request);
@@ -119,16 +117,9 @@ class device_exports {
       throw std::logic_error("device tables: " + std::string(kvpage::to_string(code)));
   }
 
-  void write_page(std::size_t row, std::size_t entry, std::int32_t page, cudaStream_t stream) {
-    overwrite_page_on_device<<<1, 1, 0, stream>>>(tables_.batch(), static_cast<std::uint32_t>(row), entry,
-                                                  page);
-    check("a fault", cudaGetLastError());
-  }
-
   kvpage::cuda::device_tables<Pool> tables_;
   kvpage::cuda::verifier<Pool> verifier_;
   std::span<const running_request<Pool>> rows_;  // of the step
-  std::vector<place> overwritten_;
   std::vector<kvpage::verdict> verdicts_;
   device_timer timer_;
 };

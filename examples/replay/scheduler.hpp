@@ -74,8 +74,8 @@ class scheduler {
                         memory_.pool().stats().live);
       }
     }
-    faults_.end_of_run();
     memory_.wait_for_step_in_flight();
+    faults_.end_of_run();
     sum_up();
     return report_;
   }

@@ -36,6 +36,9 @@ class tag_journal {
   // In no particular order, perhaps repeated, perhaps with tags that are what they were.
   [[nodiscard]] std::span<const page_id> pages() const noexcept { return pages_; }
 
+  // The reader's copy is not to be trusted: as after an overflow.
+  void invalidate() noexcept { overflowed_ = true; }
+
   // Everything recorded has been dealt with.
   void clear() noexcept {
     pages_.clear();

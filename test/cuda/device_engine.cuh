@@ -125,7 +125,7 @@ class device_engine {
     ASSERT_CUDA(cudaGraphLaunch(graph_, stream));
   }
 
-  // Reads what is on the device now, in stream order; pinned `into` only arrives with the stream.
+  // Reads what is on the device now, in stream order.
   [[nodiscard]] exported_step read() const {
     const kvpage::cuda::attention_inputs& in = tables.inputs();
     return {read_sync(in.d_seq_lens, options_.max_rows, stream),

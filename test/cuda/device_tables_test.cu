@@ -445,6 +445,52 @@ TEST(device_tables, options_out_of_range_are_refused) {
   options = small_tables;
   options.max_rows = 0;
   EXPECT_THROW(kvpage::cuda::device_tables(pool, options), std::invalid_argument);
+  options = small_tables;
+  options.max_rows = options.max_pages_per_row = options.max_changed_entries = 0x7fff'ffff;
+  EXPECT_THROW(kvpage::cuda::device_tables(pool, options), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(kvpage::cuda::device_tables<pool_type>::required_memory(pool, options)),
+               std::invalid_argument);
+}
+
+TEST(device_tables, verdicts_stay_readable_longer_than_steps_are_staged_ahead) {
+  pool_type pool({.pages = 60, .tokens_per_page = 4});
+  const kvpage::cuda::device_tables tables(pool, small_tables);
+  const std::uint32_t least = small_tables.staging_slots + 2;
+  EXPECT_THROW(kvpage::cuda::verifier(tables, {.verdict_slots = least - 1}), std::invalid_argument);
+  EXPECT_EQ(kvpage::cuda::verifier(tables, {.verdict_slots = least}).verdicts().max_age(), least);
+}
+
+// Something has written over the device's copies: the row that read them fails, and only that one.
+TEST(device_tables, case_F_a_failed_rows_successor_is_sent_whole) {
+  pool_type pool({.pages = 60, .tokens_per_page = 4});
+  engine device(pool, small_tables);
+  ASSERT_EQ(device.request(0).append(12), errc::ok);
+  ASSERT_EQ(device.request(0).fork(device.request(1)), errc::ok);  // shares the pages
+  const auto shared = device.request(0).handles()[1];
+  device.add(0);
+  device.run_and_check();
+
+  const auto in = device.tables.batch();
+  write_sync(const_cast<std::int32_t*>(in.d_ids) + 1, std::vector<std::int32_t>{33}, device.stream);
+  write_sync(const_cast<kvpage::page_tag*>(in.d_tags) + device.request(0).handles()[2].id(),
+             std::vector<kvpage::page_tag>{77}, device.stream);
+  device.add(0);
+  ASSERT_TRUE(device.tables.stage());
+  device.enqueue();
+  EXPECT_CUDA(cudaStreamSynchronize(device.stream));
+  const auto found = device.verifier.verdicts().poll(2);
+  ASSERT_EQ(found.failed.size(), 1u);
+  EXPECT_EQ(found.failed[0].finding,
+            (kvpage::verdict{row_state::stale_page, 1, 33, shared.id(), shared.tag(), 0}));
+
+  ASSERT_EQ(device.request(0).abandon(), 0u);
+  ASSERT_EQ(device.tables.clear(0), errc::ok);
+  device.tables.resend_tags();
+  std::swap(device.request(0), device.request(1));
+  static_cast<void>(device.predict());  // forgets the row that failed
+  device.add(0);
+  device.run_and_check();
+  EXPECT_EQ(device.verifier.verdicts().poll(device.newest).summary.failed_rows, 0u);
 }
 
 TEST(device_tables, live_in_the_callers_memory_if_there_is_some) {
@@ -476,6 +522,16 @@ TEST(device_tables, live_in_the_callers_memory_if_there_is_some) {
     ASSERT_CUDA(cudaFreeHost(verdicts));
   }
   ASSERT_CUDA(cudaFreeHost(pinned));
+}
+
+TEST(device_tables, half_of_the_callers_memory_or_a_misaligned_block_is_refused) {
+  pool_type pool({.pages = 60, .tokens_per_page = 4});
+  alignas(kvpage::cuda::memory_alignment) std::array<std::byte, 2> block{};
+  for (const kvpage::cuda::memory_blocks& given :
+       {kvpage::cuda::memory_blocks{block.data(), nullptr},
+        kvpage::cuda::memory_blocks{nullptr, block.data()},
+        kvpage::cuda::memory_blocks{block.data(), block.data() + 1}})
+    EXPECT_THROW(kvpage::cuda::device_tables(pool, small_tables, given), std::invalid_argument);
 }
 
 TEST(device_tables, case_N_tags_that_run_out_retire_the_page_and_never_validate_again) {

@@ -52,11 +52,11 @@ void stage_while_updates_run(std::uint32_t max_changed_tags) {
     }
     const expected_step expected = device.predict();
 
-    ASSERT_CUDA(device.tables.enqueue_update(device.stream));
     std::atomic<bool> runs = false;
-    std::thread waiting([&] {  // which is when the emulated device runs
+    std::thread waiting([&] {
       runs = true;
-      EXPECT_CUDA(cudaStreamSynchronize(device.stream));
+      EXPECT_CUDA(device.tables.enqueue_update(device.stream));  // a GPU begins at once,
+      EXPECT_CUDA(cudaStreamSynchronize(device.stream));         // the emulated device here
     });
     while (!runs) {
     }

@@ -42,13 +42,25 @@ TEST(verdict_ring, a_step_is_pending_until_it_has_begun_and_been_verified) {
   EXPECT_EQ(device.ring.poll(3).state, poll_state::pending);  // in the same slot
 }
 
-TEST(verdict_ring, a_step_is_missed_once_a_later_one_has_begun_or_taken_its_slot) {
+TEST(verdict_ring, a_step_is_missed_once_a_later_one_has_begun) {
   written_ring device;
   device.begun = 2;
   EXPECT_EQ(device.ring.poll(1).state, poll_state::missed);
+}
+
+// Between the beginning of a step and the end of its verification, its slot holds some of both.
+TEST(verdict_ring, a_step_has_expired_once_the_one_that_takes_its_slot_has_begun) {
+  written_ring device;
+  device.begun = 1;
+  device.verify(1);
   device.begun = 3;
+  device.view.at(3).summary.rows = 63;
+  const auto found = device.ring.poll(1);
+  EXPECT_EQ(found.state, poll_state::expired);
+  EXPECT_EQ(found.summary, kvpage::verify_summary{});
+  EXPECT_TRUE(found.failed.empty());
   device.verify(3);
-  EXPECT_EQ(device.ring.poll(1).state, poll_state::missed);
+  EXPECT_EQ(device.ring.poll(1).state, poll_state::expired);
   EXPECT_EQ(device.ring.poll(3).state, poll_state::verified);
 }
 

@@ -135,12 +135,16 @@ class harness {
       const test_row& row = rows_[r];
       want.push_back(
           kvpage::detail::verify_row(table_, row.ids, row.granted, static_cast<std::int32_t>(row.tokens)));
+      // Where only the padded form is too narrow, the host's export refuses the row: row_too_long.
+      if (most_.width != 0 && want.back().state == row_state::ok &&
+          kvpage::pages_for(row.tokens, tokens_per_page) > most_.width)
+        want.back() = {.state = row_state::short_row, .position = most_.width};
       const bool passed = want.back().state == row_state::ok;
       want_seq_lens.push_back(passed || cut_ == cut_off::null_pages ? static_cast<std::int32_t>(row.tokens)
                                                                     : 0);
       for (std::size_t i = 0; i < row.ids.size(); ++i) {
         want_indices.push_back(passed ? row.ids[i] : 0);
-        if (most_.width != 0) want_padded[r * most_.width + i] = want_indices.back();
+        if (i < most_.width) want_padded[r * most_.width + i] = want_indices.back();
       }
       for (std::uint32_t position = row.tokens - row.new_tokens; position < row.tokens; ++position) {
         const std::int32_t page = passed ? row.ids[position / tokens_per_page] : 0;
@@ -370,6 +374,19 @@ TEST(verify_rows, case_H_a_row_with_fewer_pages_than_its_length_needs_fails) {
   EXPECT_EQ(device.verdicts().poll(device.step()).summary.failed_rows, 2u);
 }
 
+TEST(verify_rows, case_F_a_row_wider_than_the_padded_table_stays_out_of_its_neighbours) {
+  const tag_table table{{0, 1, 3, 5, 7, 9, 11}};
+  harness device({.rows = 3, .entries = 7, .slots = 3, .width = 2}, table);
+  device.run({{{1, 2, 3}, {{1, 1}, {2, 3}, {3, 5}}, 40, 1},
+              {{4, 5}, {{4, 7}, {5, 9}}, 32, 1},
+              {{6, 2}, {{6, 11}, {2, 3}}, 17, 1}});
+  ASSERT_EQ(device.verdicts().poll(device.step()).failed.size(), 1u);
+  EXPECT_EQ(device.verdicts().poll(device.step()).failed[0].finding,
+            (verdict{.state = row_state::short_row, .position = 2}));
+  device.run({{{1, 2, 3}, {{1, 1}, {2, 3}, {3, 5}}, 20, 1}, {{4, 5}, {{4, 7}, {5, 9}}, 32, 1}});
+  EXPECT_EQ(device.verdicts().poll(device.step()).summary.failed_rows, 0u);
+}
+
 TEST(verify_rows, a_row_of_a_million_pages_next_to_256_short_ones) {
   if (is_emulated() && test_seed() > 1) GTEST_SKIP() << "seconds of interpretation: once for each schedule";
   dice random(3);
@@ -396,5 +413,6 @@ TEST(verify_rows, a_step_that_was_not_staged_is_not_reported) {
   EXPECT_EQ(device.verdicts().poll(2).state, kvpage::cuda::poll_state::missed);
   EXPECT_CUDA(device.enqueue());
   device.check();
-  EXPECT_EQ(device.verdicts().poll(1).state, kvpage::cuda::poll_state::missed);  // two slots: too late to ask
+  EXPECT_EQ(device.verdicts().poll(1).state,
+            kvpage::cuda::poll_state::expired);  // two slots: too late to ask
 }

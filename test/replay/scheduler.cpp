@@ -81,6 +81,18 @@ TEST(replay_tagged, detects_each_kind_of_fault_alone) {
   }
 }
 
+// Nobody comes after the last request to be granted its pages: its double free is one at the end of the run.
+TEST(replay_tagged, detects_a_double_free_of_the_last_request) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    replay::options chosen = with_faults(0);
+    chosen.seed = seed;
+    chosen.faults[fault_kind::double_free] = 1;
+    const report of = run_replay(chosen, replay::generate_trace(1, seed));
+    EXPECT_EQ(of.detected[fault_kind::double_free], of.injected[fault_kind::double_free]);
+    expect_everything_to_end(of);
+  }
+}
+
 TEST(replay_tagged, is_the_same_for_the_same_seed) {
   const report one = run_replay(with_faults(5), requests());
   const report other = run_replay(with_faults(5), requests());

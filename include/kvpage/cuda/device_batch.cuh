@@ -11,7 +11,7 @@
 
 namespace kvpage::inline v0::cuda {
 
-// Threads of a block in every kernel here.
+// Threads of a block; the most of one in the storage kernels, whose blocks take whole vectors.
 inline constexpr std::uint32_t block_threads = 256;
 
 // The verifier's unit of work: this many pages of one row, four a thread.
@@ -54,7 +54,7 @@ struct attention_inputs {
   std::int32_t* d_indices = nullptr;        // [max_rows x max_pages_per_row]
   std::int32_t* d_last_page_len = nullptr;  // [max_rows]
   std::int32_t* d_padded = nullptr;  // [max_rows x padded_width]  page ids, row-major, padded with page 0
-  std::size_t padded_width = 0;
+  std::size_t padded_width = 0;      // a row that needs more pages than these fails as a short_row
 };
 
 // What becomes of a row that fails: its page ids become the null page's and its slots -1, and its length 0 or

@@ -31,9 +31,12 @@ class device_storage {
               shape,
               layout,
               {d_calibrated_.get(), calibrated.size()}} {
-    detail::require_success("clearing pages", cudaMemset(d_memory_.get(), 0, layout.bytes()));
-    detail::require_success("copying scales", cudaMemcpy(d_calibrated_.get(), calibrated.data(),
-                                                         calibrated.size_bytes(), cudaMemcpyHostToDevice));
+    detail::require_success("clearing pages",
+                            cudaMemsetAsync(d_memory_.get(), 0, layout.bytes(), cudaStreamLegacy));
+    if (!calibrated.empty())
+      detail::require_success("copying scales",
+                              cudaMemcpyAsync(d_calibrated_.get(), calibrated.data(), calibrated.size_bytes(),
+                                              cudaMemcpyHostToDevice, cudaStreamLegacy));
     detail::require_success("clearing pages", cudaStreamSynchronize(cudaStreamLegacy));
   }
 

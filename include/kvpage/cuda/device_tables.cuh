@@ -66,14 +66,14 @@ class device_tables {
         tokens_per_page_{pool.tokens_per_page()},
         tags_(pool, options.max_changed_tags, arrays_.tag_image),
         rows_(options.max_rows, options.max_pages_per_row, options.max_changed_entries),
-        update_blocks_{detail::blocks_for(update_threads(options), 2)},
+        update_blocks_{detail::blocks_for(update_threads(options), update_blocks_per_multiprocessor)},
         batch_of_row_(options.max_rows) {
     batch_.reserve(options.max_rows);
   }
 
-  // What the constructor wants of a caller that brings its own memory.
-  [[nodiscard]] static memory_sizes required_memory(const Pool& pool, const table_options& options) noexcept {
-    return arrays::sizes(pool.size(), options);
+  // What the constructor wants of a caller that brings its own memory.  Throws std::invalid_argument as it does.
+  [[nodiscard]] static memory_sizes required_memory(const Pool& pool, const table_options& options) {
+    return arrays::sizes(pool.size(), detail::checked(options));
   }
 
   // --- The host's part of a step ---
@@ -88,10 +88,15 @@ class device_tables {
     return is_in_batch(row) ? errc::row_in_batch : rows_.assign(row, table);
   }
 
-  // Makes row `row` hold nothing.  row_in_batch, batch_full as above.  O(pages it held).
+  // Makes row `row` hold nothing; what is assigned to it next travels whole.  row_in_batch, batch_full as above.
+  // O(pages it held).
   [[nodiscard]] errc clear(std::uint32_t row) noexcept {
     return is_in_batch(row) ? errc::row_in_batch : rows_.clear(row);
   }
+
+  // All tags travel with the next step.  Call it, and clear(row), once a row has failed: should something have
+  // written over the device's copies, the pages' next owners are not cut off for it.  O(1), but see stage().
+  void resend_tags() noexcept { tags_.invalidate(); }
 
   // Adds a row as it was assigned to the batch, its newest `new_tokens` tokens to be written in this step.
   //   row_in_batch: it has been; outside_row: fewer than new_tokens tokens held; batch_full.
@@ -129,7 +134,8 @@ class device_tables {
 
   // One launch: applies the step that was staged next, and empties every export until the verifier fills it.
   // If no step was staged, the batch is empty and no step is counted.  A launch that stage() overlaps with
-  // takes all of the step or nothing of it.
+  // takes all of the step or nothing of it.  So launch once for each stage(): a launch too many that runs late takes
+  // the next step, and that step's own launch finds an empty batch.
   [[nodiscard]] cudaError_t enqueue_update(cudaStream_t stream) const noexcept;
 
   // What the verifier checks and what attention then reads: the same addresses in every step.
@@ -155,6 +161,9 @@ class device_tables {
   template <class>
   friend class verifier;
   using arrays = detail::tables_memory<handle>;
+
+  // Few: each reads the staged step over the bus, and has little to do.
+  static constexpr std::uint32_t update_blocks_per_multiprocessor = 2;
 
   // What keeps an update's threads busy: a warp for each row's ids, one thread for each change.  All of the
   // tags travel too rarely to launch more blocks in every step.
@@ -198,6 +207,7 @@ class device_tables<Pool> {
 
   [[nodiscard]] errc assign(std::uint32_t, const block_table<Pool>&) noexcept { return errc::ok; }
   [[nodiscard]] errc clear(std::uint32_t) noexcept { return errc::ok; }
+  void resend_tags() noexcept {}
   [[nodiscard]] errc add(std::uint32_t, std::uint32_t = 1) noexcept { return errc::ok; }
   [[nodiscard]] errc add_padding(std::uint32_t = 1) noexcept { return errc::ok; }
   void drop_batch() noexcept {}
@@ -208,16 +218,16 @@ template <class Pool>
 errc device_tables<Pool>::add_row(batch_row row) noexcept {
   detail::staged_counts& totals = batch_totals_;
   const bool has_room = totals.rows < options_.max_rows &&
-                        row.new_tokens <= options_.max_slots - totals.slots &&
+                        row.new_tokens <= options_.max_slots - totals.new_tokens &&
                         row.pages <= max_tokens_per_row - totals.entries;  // indptr is int32
   if (!has_room) return errc::batch_full;
   row.chunks_before = totals.chunks;
   row.pages_before = totals.entries;
-  row.slots_before = totals.slots;
+  row.slots_before = totals.new_tokens;
   batch_.push_back(row);
   ++totals.rows;
   totals.entries += row.pages;
-  totals.slots += row.new_tokens;
+  totals.new_tokens += row.new_tokens;
   totals.chunks += chunks_for(row.pages);
   return errc::ok;
 }

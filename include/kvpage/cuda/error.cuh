@@ -25,7 +25,10 @@ class cuda_error : public std::runtime_error {
 namespace detail {
 
 inline void require_success(const char* purpose, cudaError_t code) {
-  if (code != cudaSuccess) throw cuda_error(purpose, code);
+  if (code == cudaSuccess) return;
+  static_cast<void>(
+      cudaGetLastError());  // the exception has it; a later launch's check must not find it again
+  throw cuda_error(purpose, code);
 }
 
 }  // namespace detail

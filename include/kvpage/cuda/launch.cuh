@@ -12,7 +12,7 @@
 
 namespace kvpage::inline v0::cuda::detail {
 
-// A grid that fills the current device `waves_per_multiprocessor` blocks deep, or less if `threads` threads
+// A grid that fills the current device `blocks_per_multiprocessor` blocks deep, or less if `threads` threads
 // are all there is to do; at least one block.  Throws cuda_error.
 [[nodiscard]] inline std::uint32_t blocks_for(std::uint64_t threads,
                                               std::uint32_t blocks_per_multiprocessor) {

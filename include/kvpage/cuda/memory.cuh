@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "../config.hpp"
 #include "error.cuh"
@@ -18,8 +21,8 @@ struct memory_sizes {
 };
 
 // One block of each, aligned to memory_alignment; must outlive its user.  `pinned` is memory from
-// cudaHostAlloc(cudaHostAllocMapped) or cudaHostRegister(cudaHostRegisterMapped).  Both null: the user
-// allocates its own.
+// cudaHostAlloc(cudaHostAllocMapped) or cudaHostRegister(cudaHostRegisterMapped), and not write-combined: the
+// order of the host's writes to it matters.  Both null: the user allocates its own.
 struct memory_blocks {
   std::byte* d_device = nullptr;
   std::byte* pinned = nullptr;
@@ -48,10 +51,25 @@ class carver {
   std::size_t bytes_ = 0;
 };
 
+// Throws std::invalid_argument.
+inline const memory_blocks& checked(const memory_blocks& given) {
+  if ((given.d_device == nullptr) != (given.pinned == nullptr))
+    throw std::invalid_argument(std::string("memory_blocks: ") +
+                                (given.pinned == nullptr ? "pinned" : "d_device") +
+                                " is null and the other block is not; give both or neither");
+  for (const std::byte* const block : {given.d_device, given.pinned}) {
+    if (const auto past = reinterpret_cast<std::uintptr_t>(block) % memory_alignment; past != 0)
+      throw std::invalid_argument("memory_blocks: a block begins " + std::to_string(past) +
+                                  " bytes past a multiple of " + std::to_string(memory_alignment));
+  }
+  return given;
+}
+
 // Zeroed blocks of the given sizes: the caller's if it gave any, otherwise allocated and freed here.
 class step_memory {
  public:
-  step_memory(const memory_sizes& sizes, const memory_blocks& given) : blocks_{given}, sizes_{sizes} {
+  step_memory(const memory_sizes& sizes, const memory_blocks& given)
+      : blocks_{checked(given)}, sizes_{sizes} {
     owns_ = given.d_device == nullptr && given.pinned == nullptr;
     try {
       if (owns_) allocate();
@@ -60,7 +78,8 @@ class step_memory {
                       cudaHostGetDevicePointer(&d_pinned, blocks_.pinned, 0));
       d_pinned_ = static_cast<std::byte*>(d_pinned);
       std::fill_n(blocks_.pinned, sizes.pinned, std::byte{0});
-      require_success("clearing device memory", cudaMemset(blocks_.d_device, 0, sizes.device));
+      require_success("clearing device memory",
+                      cudaMemsetAsync(blocks_.d_device, 0, sizes.device, cudaStreamLegacy));
       require_success("clearing device memory", cudaStreamSynchronize(cudaStreamLegacy));
     } catch (...) {
       release();

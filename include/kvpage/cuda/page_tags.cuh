@@ -31,6 +31,9 @@ class page_tags {
 
   [[nodiscard]] bool mirrors(const Pool& pool) const noexcept { return pool_ == &pool; }
 
+  // The next step needs all tags.
+  void invalidate() noexcept { journal_.invalidate(); }
+
   // Whether the next step needs all tags.  They must not be staged before the device has read the image of
   // step image_step().
   [[nodiscard]] bool needs_all() const noexcept { return journal_.overflowed(); }

@@ -35,7 +35,7 @@ namespace detail {
 struct staged_counts {
   std::uint32_t rows = 0;
   std::uint32_t entries = 0;
-  std::uint32_t slots = 0;
+  std::uint32_t new_tokens = 0;
   std::uint32_t chunks = 0;
   std::uint32_t changed_tags = 0;
   std::uint32_t changed_entries = 0;

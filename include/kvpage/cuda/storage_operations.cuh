@@ -7,7 +7,8 @@
 // does the rest of the work.
 //
 // Each is one launch on `stream` (none if there is nothing to do), allocates nothing, waits for nothing,
-// can be captured, and returns the launch's error.
+// can be captured, and returns the launch's error.  A layer that the storage does not have, and arrays or shapes that
+// do not fit, are contract violations.  O(bytes moved) on the device, O(1) on the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -96,7 +97,7 @@ template <element E>
 
 }  // namespace detail
 
-// Writes a step's new tokens of one layer: token t goes to d_slots[t].  d_refused, if given, is increased
+// Writes a step's new tokens of one layer: token t goes to d_slots[t], t < tokens.  d_refused, if given, is increased
 // by the number of tokens whose slot was neither in the storage nor skipped.
 template <numeric T, element E>
 [[nodiscard]] cudaError_t enqueue_append(const page_storage_view<E>& storage, std::uint32_t layer,
@@ -110,8 +111,8 @@ template <numeric T, element E>
                                    {storage, layer, d_slots, tokens, d_from, d_refused});
 }
 
-// Decodes a request's tokens of one layer into arrays of their own.  d_pages are the request's page ids;
-// tokens of pages that the storage does not have become zeros.
+// Decodes a request's tokens of one layer into arrays of their own.  d_pages are the request's page ids, one for
+// each tokens_per_page of its tokens, rounded up; tokens of pages that the storage does not have become zeros.
 template <numeric T, element E>
 [[nodiscard]] cudaError_t enqueue_gather(const page_storage_view<E>& storage, std::uint32_t layer,
                                          const std::int32_t* d_pages, std::uint64_t tokens,
@@ -123,8 +124,8 @@ template <numeric T, element E>
                                    {storage, layer, d_pages, tokens, d_to});
 }
 
-// Copies whole pages, all layers, stored scales included, within one storage.  Destinations are distinct
-// and none of them is a source.
+// Copies whole pages, all layers, stored scales included, within one storage: d_copies[copies], without those of no
+// tokens.  Destinations are distinct and none of them is a source.
 template <element E, integrity_policy P>
 [[nodiscard]] cudaError_t enqueue_copy_pages(const page_storage_view<E>& storage,
                                              const page_copy<page_handle<E, P>>* d_copies,
@@ -137,7 +138,7 @@ template <element E, integrity_policy P>
 }
 
 // Moves a request's tokens, all layers, into the pages of another storage; the two shapes have the same
-// vectors.
+// vectors.  Page ids as in enqueue_gather, by either storage's tokens_per_page.
 template <element From, element To>
 [[nodiscard]] cudaError_t enqueue_convert_pages(const page_storage_view<From>& from,
                                                 const std::int32_t* d_from_pages,
@@ -152,7 +153,7 @@ template <element From, element To>
       {from, to, d_from_pages, d_to_pages, tokens});
 }
 
-// Fills pages with zeros, all layers.
+// Fills the pages d_pages[pages] with zeros, all layers.
 template <element E>
 [[nodiscard]] cudaError_t enqueue_clear_pages(const page_storage_view<E>& storage,
                                               const std::int32_t* d_pages, std::uint64_t pages,

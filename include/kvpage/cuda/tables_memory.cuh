@@ -31,6 +31,8 @@ inline const table_options& checked(const table_options& options) {
   constexpr std::uint32_t most = 0x7fff'ffff;
   require_between("device_tables: max_rows", options.max_rows, 1u, most);
   require_between("device_tables: max_pages_per_row", options.max_pages_per_row, 1u, most);
+  require_between("device_tables: max_rows x max_pages_per_row",
+                  std::uint64_t{options.max_rows} * options.max_pages_per_row, 1u, std::uint64_t{1} << 40);
   require_between("device_tables: max_slots", options.max_slots, 0u, most);
   require_between("device_tables: max_changed_entries", options.max_changed_entries,
                   options.max_pages_per_row, most);

@@ -3,6 +3,7 @@
 
 #include <gsl/assert>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,7 +22,8 @@ struct failed_row {
 enum class poll_state : std::uint8_t {
   pending,   // the device has not got that far
   verified,  // summary and failed rows are there
-  missed,  // the step has begun and gone by without a verification (or the poll came max_age steps too late)
+  missed,    // the step has begun and gone by without a verification
+  expired,   // step + max_age() has begun: what was found may have been written over
 };
 
 struct step_verdict {
@@ -73,10 +75,14 @@ class verdict_ring {
     Expects(step != 0);
     const step_number begun = detail::read_counter(*begun_);  // first: a verdict cannot arrive in between
     const detail::verdict_view::slot slot = ring_.at(step);
-    const step_number verified = detail::read_counter(slot.verified);
-    if (verified == step)
-      return {poll_state::verified, slot.summary, {slot.failed, slot.summary.failed_rows}};
-    return {verified > step || begun > step ? poll_state::missed : poll_state::pending, {}, {}};
+    step_verdict found{begun > step ? poll_state::missed : poll_state::pending, {}, {}};
+    if (detail::read_counter(slot.verified) == step)
+      found = {poll_state::verified, slot.summary, {slot.failed, slot.summary.failed_rows}};
+
+    // Only a step that has begun writes to the slot, so that one look afterwards tells whether what was read is whole.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (detail::read_counter(*begun_) >= step + max_age()) return {poll_state::expired, {}, {}};
+    return found;
   }
 
   [[nodiscard]] std::uint32_t max_age() const noexcept { return ring_.slots; }

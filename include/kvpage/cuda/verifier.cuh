@@ -21,7 +21,9 @@ namespace kvpage::inline v0::cuda {
 
 struct verifier_options {
   cut_off cut = cut_off::null_pages_and_length;
-  std::uint32_t verdict_slots = 64;  // steps for which verdicts stay readable
+  // Steps for which verdicts stay readable; at least the tables' staging_slots + 2, so that a host that polls what is
+  // pending between two stage() finds every step.
+  std::uint32_t verdict_slots = 64;
 };
 
 // Compares, for every row of the batch, each page id with the handle that was granted for it and with the
@@ -40,13 +42,14 @@ class verifier {
   // Throws std::invalid_argument for options out of range, cuda_error.
   explicit verifier(const device_tables<Pool>& tables, const verifier_options& options = {},
                     const memory_blocks& memory = {})
-      : verifier(tables.batch(), *tables.arrays_.begun, options, memory) {}
+      : verifier(tables.batch(), *tables.arrays_.begun, checked(options, tables.options().staging_slots + 2),
+                 memory) {}
 
   // Verifies the steps of an engine's own tables.  `begun`, in pinned memory, counts the steps that have
   // begun.
   explicit verifier(const device_batch<handle>& batch, step_number& begun,
                     const verifier_options& options = {}, const memory_blocks& memory = {})
-      : memory_(required_memory(batch, checked(options)), memory),
+      : memory_(required_memory(batch, checked(options, 1)), memory),
         args_{.batch = batch, .scratch = {}, .verdicts = {}, .cut = options.cut},
         blocks_{
             detail::blocks_for(batch.max_chunks * block_threads, kernels::verify_blocks_per_multiprocessor)},
@@ -63,7 +66,7 @@ class verifier {
     return sizes;
   }
 
-  // Verifies the step that device_tables::enqueue_update has begun.  One launch.
+  // Verifies the step that device_tables::enqueue_update has begun.  One launch, once in a step.
   [[nodiscard]] cudaError_t enqueue(cudaStream_t stream) const noexcept {
     return detail::launch(kernels::verify_rows<handle>, blocks_, stream, args_);
   }
@@ -71,8 +74,8 @@ class verifier {
   [[nodiscard]] const verdict_ring& verdicts() const noexcept { return verdicts_; }
 
  private:
-  static const verifier_options& checked(const verifier_options& options) {
-    kvpage::detail::require_between("verifier: verdict_slots", options.verdict_slots, 1u, 1u << 16);
+  static const verifier_options& checked(const verifier_options& options, std::uint32_t least_slots) {
+    kvpage::detail::require_between("verifier: verdict_slots", options.verdict_slots, least_slots, 1u << 17);
     return options;
   }
 

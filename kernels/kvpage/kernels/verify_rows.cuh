@@ -21,7 +21,7 @@ namespace kvpage::inline v0::kernels {
 // Where the blocks of a launch meet; all zero between launches.
 struct row_meeting {
   std::uint32_t chunks_done;
-  std::uint32_t first_bad;  // 1 + the lowest bad position inverted, so that 0 is none and atomicMax finds it
+  std::uint32_t first_bad;  // ~ of the lowest bad position, so that atomicMax finds it; 0: none
 };
 
 struct verify_scratch {
@@ -30,7 +30,8 @@ struct verify_scratch {
   std::uint32_t* d_blocks_done;
 };
 
-// Enough loads under way to hide the tags' random reads; what Turing's 1024 threads allow, and 40 registers.
+// Blocks that the compiler is to make room for, so that enough loads are under way to hide the tags' random reads:
+// 6 x 256 threads leave each 40 registers.  Turing's multiprocessors hold 1024 threads.  The host sizes the grid by 6.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 inline constexpr int verify_blocks_per_multiprocessor = 4;
 #else
@@ -48,6 +49,7 @@ struct verify_args {
 namespace detail {
 
 inline constexpr std::uint32_t no_position = 0xffff'ffff;
+inline constexpr std::uint32_t no_row = 0xffff'ffff;
 
 // One entry, as the table, the grant and the tags have it.
 template <class Handle>
@@ -68,6 +70,12 @@ template <class Handle>
 __device__ page_tag present_tag(const cuda::device_batch<Handle>& batch, std::int32_t page) {
   const auto id = static_cast<page_id>(page);
   return id < batch.pool_pages ? batch.d_tags[id] : 0;
+}
+
+// How many of a row's pages the padded table, if there is one, has room for.
+__device__ inline std::uint32_t padded_pages(const cuda::attention_inputs& out, const cuda::batch_row& row) {
+  if (out.d_padded == nullptr || row.pages <= out.padded_width) return row.pages;
+  return static_cast<std::uint32_t>(out.padded_width);
 }
 
 // Checks chunk `chunk` of a row, exports its pages, and returns the first bad position that this thread saw.
@@ -98,7 +106,8 @@ __device__ std::uint32_t check_chunk(const cuda::device_batch<Handle>& batch, co
     if (position >= row.pages) break;
     if (first_bad == no_position && !entries[k].holds(batch.pool_pages)) first_bad = position;
     if (out.d_indices != nullptr) out.d_indices[row.pages_before + position] = entries[k].page;
-    if (out.d_padded != nullptr) out.d_padded[row_index * out.padded_width + position] = entries[k].page;
+    if (out.d_padded != nullptr && position < out.padded_width)
+      out.d_padded[row_index * out.padded_width + position] = entries[k].page;
   }
   return first_bad;
 }
@@ -108,8 +117,9 @@ template <class Handle>
 __device__ verdict judge(const cuda::device_batch<Handle>& batch, const cuda::batch_row& row,
                          std::uint32_t first_bad) {
   if (first_bad == no_position) {
-    if (pages_for(row.tokens, batch.tokens_per_page) <= row.pages) return {};
-    return {.state = row_state::short_row, .position = row.pages};
+    const std::uint32_t pages = padded_pages(batch.out, row);
+    if (row.tokens <= std::uint64_t{pages} * batch.tokens_per_page) return {};
+    return {.state = row_state::short_row, .position = pages};
   }
   const std::int32_t page = batch.d_ids[row.first_entry + first_bad];
   const Handle granted = batch.d_granted[row.first_entry + first_bad];
@@ -147,7 +157,8 @@ __device__ void finish_row(const verify_args<Handle>& args, const cuda::batch_ro
   if (!passed) {
     for (std::uint32_t i = threadIdx.x; i < row.pages; i += blockDim.x) {
       if (out.d_indices != nullptr) out.d_indices[row.pages_before + i] = null_page;
-      if (out.d_padded != nullptr) out.d_padded[row_index * out.padded_width + i] = null_page;
+      if (out.d_padded != nullptr && i < out.padded_width)
+        out.d_padded[row_index * out.padded_width + i] = null_page;
     }
   }
   if (threadIdx.x == 0) {
@@ -161,13 +172,19 @@ __device__ void finish_row(const verify_args<Handle>& args, const cuda::batch_ro
   }
 }
 
-// Finds the row that the batch's chunk number `chunk` belongs to; one thread of the block does.
-__device__ inline void find_row(const cuda::batch_row* d_rows, std::uint32_t rows, std::uint32_t chunk,
-                                std::uint32_t& index) {
+// The row that the batch's chunk number `chunk` belongs to, for all threads of the block.  If there is none, because
+// something has written over the rows, it is no_row: then nothing is exported.
+__device__ inline std::uint32_t find_row(const cuda::batch_row* d_rows, std::uint32_t rows,
+                                         std::uint32_t chunk) {
+  __shared__ std::uint32_t index;
+  if (threadIdx.x == 0) index = no_row;
+  __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
     const std::uint32_t chunk_of_row = chunk - d_rows[i].chunks_before;  // huge below the row
-    if (chunk_of_row < cuda::chunks_for(d_rows[i].pages)) index = i;
+    if (chunk_of_row < cuda::chunks_for(d_rows[i].pages)) atomicExch(&index, i);
   }
+  __syncthreads();
+  return index;
 }
 
 // For a row of several chunks: whether this block is the last one.  If so, first_bad is the row's.
@@ -186,7 +203,6 @@ __device__ inline bool is_last_of_row(row_meeting& meeting, std::uint32_t chunks
 template <class Handle>
 __global__ void __launch_bounds__(cuda::block_threads, verify_blocks_per_multiprocessor)
     verify_rows(const verify_args<Handle> args) {
-  __shared__ std::uint32_t row_index;
   __shared__ std::uint32_t first_bad;
   __shared__ bool finishes_row;
 
@@ -196,8 +212,11 @@ __global__ void __launch_bounds__(cuda::block_threads, verify_blocks_per_multipr
 
   for (std::uint32_t chunk = blockIdx.x; chunk < step.chunks; chunk += blocks) {
     if (threadIdx.x == 0) first_bad = detail::no_position;
-    detail::find_row(args.batch.d_rows, step.rows, chunk, row_index);
+    // With as many chunks as rows, each row has one.
+    const std::uint32_t row_index =
+        step.chunks == step.rows ? chunk : detail::find_row(args.batch.d_rows, step.rows, chunk);
     __syncthreads();
+    if (row_index == detail::no_row) continue;
 
     const cuda::batch_row row = args.batch.d_rows[row_index];
     const std::uint32_t bad = detail::check_chunk(args.batch, row, row_index, chunk - row.chunks_before);
