@@ -120,6 +120,13 @@ class harness {
       EXPECT_CUDA(cudaMemsetAsync(d_data, untouched_byte, size, stream_));
   }
 
+  // As a stray write would: what the verifier is about to read is not what was loaded.
+  void overwrite_pages(std::uint32_t row, std::uint32_t pages) {
+    auto rows = read_sync(d_rows_.data(), row + 1, stream_);
+    rows[row].pages = pages;
+    write_sync(d_rows_.data(), rows, stream_);
+  }
+
   // Compares the step's verdicts and every export with what the host verifier says.
   void check() {
     EXPECT_CUDA(cudaStreamSynchronize(stream_));
@@ -385,6 +392,21 @@ TEST(verify_rows, case_F_a_row_wider_than_the_padded_table_stays_out_of_its_neig
             (verdict{.state = row_state::short_row, .position = 2}));
   device.run({{{1, 2, 3}, {{1, 1}, {2, 3}, {3, 5}}, 20, 1}, {{4, 5}, {{4, 7}, {5, 9}}, 32, 1}});
   EXPECT_EQ(device.verdicts().poll(device.step()).summary.failed_rows, 0u);
+}
+
+TEST(verify_rows, case_F_a_rows_record_that_was_written_over_misleads_no_later_step) {
+  constexpr std::uint32_t chunk = kvpage::cuda::pages_per_chunk;
+  dice random(5);
+  const tag_table table = random_tags(100, random);
+  harness device({.rows = 1, .entries = 2 * chunk, .slots = 1024, .width = 0}, table);
+  test_row long_row = sound_row(table, 2 * chunk, random);
+  device.run({long_row});
+  device.load({sound_row(table, 1, random)});
+  device.overwrite_pages(0, chunk + 1);  // a second chunk, which the step knows nothing of
+  EXPECT_CUDA(device.enqueue());
+  long_row.ids.back() = 0x7fff'ffff;
+  device.run({long_row});
+  EXPECT_EQ(device.verdicts().poll(device.step()).summary.failed_rows, 1u);
 }
 
 TEST(verify_rows, a_row_of_a_million_pages_next_to_256_short_ones) {

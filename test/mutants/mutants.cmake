@@ -23,8 +23,11 @@ kvpage_add_mutant(free_page_accepted verify_rows_test kernels/kvpage/kernels/ver
 # --- How the blocks of a row agree ---
 
 kvpage_add_mutant(verdict_not_reset verify_rows_test kernels/kvpage/kernels/verify_rows.cuh
-  "atomicExch(&meeting.first_bad, 0)"
-  "atomicMax(&meeting.first_bad, 0)")
+  "args.scratch.d_rows[i] = {};"
+  "args.scratch.d_rows[i].chunks_done = 0;")
+kvpage_add_mutant(count_of_chunks_not_reset verify_rows_test kernels/kvpage/kernels/verify_rows.cuh
+  "args.scratch.d_rows[i] = {};"
+  "args.scratch.d_rows[i].first_bad = 0;")
 kvpage_add_mutant(count_of_failed_rows_not_reset verify_rows_test kernels/kvpage/kernels/verify_rows.cuh
   "atomicExch(args.scratch.d_failed_rows, 0)"
   "atomicMax(args.scratch.d_failed_rows, 0)")

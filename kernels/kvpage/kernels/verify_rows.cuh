@@ -193,8 +193,7 @@ __device__ inline bool is_last_of_row(row_meeting& meeting, std::uint32_t chunks
   __threadfence();
   if (atomicAdd(&meeting.chunks_done, 1) != chunks - 1) return false;
   __threadfence();
-  atomicExch(&meeting.chunks_done, 0);
-  first_bad = no_position - atomicExch(&meeting.first_bad, 0);
+  first_bad = no_position - atomicMax(&meeting.first_bad, 0);
   return true;
 }
 
@@ -231,7 +230,10 @@ __global__ void __launch_bounds__(cuda::block_threads, verify_blocks_per_multipr
     __syncthreads();
   }
 
-  if (!detail::is_last_of(blocks == 0 ? 1 : blocks, args.scratch.d_blocks_done) || threadIdx.x != 0) return;
+  if (!detail::is_last_of(blocks == 0 ? 1 : blocks, args.scratch.d_blocks_done)) return;
+  // Also where something has written over a row's record, and its blocks have not met as they should.
+  for (std::uint32_t i = threadIdx.x; i < step.rows; i += blockDim.x) args.scratch.d_rows[i] = {};
+  if (threadIdx.x != 0) return;
   const auto verdicts = args.verdicts.at(step.step);
   verdicts.summary = {.step = step.step,
                       .rows = step.rows,
