@@ -138,6 +138,7 @@ class workload {
     check(cudaGraphDestroy(graph));
     return ready;
   }
+
   // The batch as it was constructed, and its exports.
   void reset() {
     if (requests_[0].tokens() == first_tokens()) return;
